@@ -109,8 +109,8 @@ def measure_tick(case: Case, fires: int) -> dict[str, float]:
         spread = FanOutConfig(threads=DEFAULT_TICKER_THREADS)
         report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
         cpu = time.process_time() - started
-    if report.handled.sent != fires:
-        raise SystemExit(f"the tick sent {report.handled.sent} of {fires} fires")
+    if report.handled.messages.sent != fires:
+        raise SystemExit(f"the tick sent {report.handled.messages.sent} of {fires} fires")
     return {"cpu_us_per_fire": round(cpu / fires * 1e6, 1)}
 
 

@@ -158,8 +158,8 @@ def measure(case: Case, fires: int, exchanges: list[Exchange] | None = None) -> 
     gc.unfreeze()
     handled = report.handled
     claims = case.expression is not None
-    if handled.sent != fires or handled.left or handled.claimed != fires * claims:
-        raise SystemExit(f"the tick claimed {handled.claimed} and sent {handled.sent} of {fires} fires")
+    if handled.messages.sent != fires or handled.agenda.left or handled.fires.claimed != fires * claims:
+        raise SystemExit(f"the tick claimed {handled.fires.claimed} and sent {handled.messages.sent} of {fires} fires")
     return figures(cloud, fires, cpu)
 
 

@@ -45,8 +45,8 @@ def measure(case: Case, fires: int, latency: float, *, requests: int, threads: i
     now = case.due - MINUTE
     report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     took, cpu = time.perf_counter() - began, time.process_time() - worked - cloud.cpu
-    if report.handled.sent != fires or report.handled.left:
-        raise SystemExit(f"the tick sent {report.handled.sent} of {fires} fires")
+    if report.handled.messages.sent != fires or report.handled.agenda.left:
+        raise SystemExit(f"the tick sent {report.handled.messages.sent} of {fires} fires")
     return took, cpu
 
 

@@ -65,7 +65,7 @@ def measure(cloud: LocalCloud, schedules: int, minutes: float) -> dict[str, obje
         thread.start()
     for thread in threads:
         thread.join()
-    runs, claimed = 0, sum(report.handled.claimed for report in reports)
+    runs, claimed = 0, sum(report.handled.fires.claimed for report in reports)
     while ended.acquire(blocking=False):
         runs += 1
     writes = ticker.writes / claimed, worker.writes / runs

@@ -117,8 +117,8 @@ class World:
         while True:
             if self.clock() >= self.next_tick:
                 now, handled = self.clock(), tick(self._ticking, clock=self.clock, holder="bench").handled
-                self.claims[now] = handled.claimed
-                self.claimed += handled.claimed
+                self.claims[now] = handled.fires.claimed
+                self.claimed += handled.fires.claimed
                 self.next_tick += MINUTE
             while self._hand.work() or bury_all(self._working, self.clock):
                 self.batches += 1

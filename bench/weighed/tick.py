@@ -54,8 +54,8 @@ def _entry(number: int, shard: int) -> AgendaEntry:
 def main(fires: int) -> None:
     services, before = stubbed(Streamed(fires)), peak()
     report = tick(services, clock=lambda: DUE - MINUTE, holder="bench", budget=10**9)
-    if report.handled.sent != fires:
-        raise SystemExit(f"the tick sent {report.handled.sent} of {fires}")
+    if report.handled.messages.sent != fires:
+        raise SystemExit(f"the tick sent {report.handled.messages.sent} of {fires}")
     say(before_mb=before, peak_mb=peak())
 
 

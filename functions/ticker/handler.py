@@ -59,9 +59,9 @@ def _report(report: TickReport, *, whole: bool) -> dict[str, int]:
         whole=whole,
         groups=report.groups,
         throttled=report.throttled,
-        claimed=done.claimed,
-        sent=done.sent,
+        claimed=done.fires.claimed,
+        sent=done.messages.sent,
         behind_ms=report.behind,
-        left=done.left,
+        left=done.agenda.left,
     )
-    return {"claimed": done.claimed, "sent": done.sent, "left": done.left}
+    return {"claimed": done.fires.claimed, "sent": done.messages.sent, "left": done.agenda.left}

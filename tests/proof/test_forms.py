@@ -159,7 +159,7 @@ def test_what_was_in_flight_goes_on(local_cloud: LocalCloud, kept: dict[str, lis
     there.send(bodies)
     began = there.clock()
     reports = there.live(4)
-    assert sum(report.handled.failed + report.unavailable for report in reports) == 0
+    assert sum(report.handled.agenda.failed + report.unavailable for report in reports) == 0
     report = audit(there.services, clock=there.clock, segments=0)
     assert (report.failed, report.rearmed, report.unclaimed) == (0, 0, 0)
     assert there.owner.list_runs("daily", after=from_ms(began)).items, "its chain goes on"
@@ -209,7 +209,9 @@ def test_items_of_a_later_schema_are_left_and_stop_nothing(
     good = there.owner.submit("work")
     began = there.clock()
     reports = there.live(12)
-    assert sum(report.handled.quarantined + report.handled.failed for report in reports) == 0, "it is nobody's failure"
+    assert sum(report.handled.agenda.quarantined + report.handled.agenda.failed for report in reports) == 0, (
+        "it is nobody's failure"
+    )
     assert there.owner.list_runs("daily", after=from_ms(began)).items, "its chain goes on"
     assert there.owner.get_run(good.id).state is RunState.SUCCEEDED
     audit(there.services, clock=there.clock, segments=1)

@@ -397,14 +397,14 @@ MUTANTS = (
         "delete before the next entry is put",
         "fires/chain.py",
         "    accepted = context.services.agenda.put(nexts) if nexts else frozenset()",
-        "    counts.remove([each.entry for each in planned], context.services)\n"
+        "    removed([each.entry for each in planned], context.services)\n"
         "    accepted = context.services.agenda.put(nexts) if nexts else frozenset()",
     ),
     Mutant(
         "delete although the next was not accepted",
         "fires/chain.py",
-        "(following.key not in accepted or following.key == each.entry.key)",
-        "following.key == each.entry.key",
+        "elif following.key in accepted and following.key != each.entry.key:",
+        "elif following.key != each.entry.key:",
     ),
     Mutant(
         "delete before its messages are accepted",
@@ -604,8 +604,8 @@ MUTANTS = (
     Mutant(
         "a timer that goes unsent",
         "ticker/run_timers.py",
-        "    return accepted[0]\n",
-        "    return True\n",
+        "    return Handled(may_go=accepted[0], counts=counts)\n",
+        "    return Handled(may_go=True, counts=counts)\n",
     ),
     Mutant(
         "timers of a batch that go unsent",
@@ -710,15 +710,15 @@ MUTANTS = (
     Mutant(
         "what is LOST is not reported",
         "ticker/tick.py",
-        "        report(moved.run, services)\n        return True",
-        "        return True",
+        "        report(moved.run, services)\n        return Handled(",
+        "        return Handled(",
         INCIDENTS,
     ),
     Mutant(
         "whoever lost it and died is not stood in for",
         "ticker/tick.py",
-        "        report(run, services)\n        return True",
-        "        return True",
+        "        report(run, services)\n        return GOES",
+        "        return GOES",
         INCIDENTS,
     ),
     Mutant(
@@ -1024,8 +1024,8 @@ MUTANTS = (
     Mutant(
         "a backfill without an entry",
         "owner/backfill/control.py",
-        "return due != entry.due and postpone(replace(entry, after=backfill.created), due, services)",
-        "return True",
+        "may_go = due != entry.due and postpone(replace(entry, after=backfill.created), due, services)",
+        "may_go = True",
         BACKFILL,
     ),
     Mutant(

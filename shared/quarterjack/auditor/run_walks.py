@@ -25,7 +25,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, HOUR
 from quarterjack.fires.claim import FireClaim, materialise
-from quarterjack.fires.context import FAR, FireContext, TickCounts, find_revision
+from quarterjack.fires.context import FAR, FireContext, find_revision
 from quarterjack.fires.plan import gaps_before, record_missed, timetable_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.catch_up import covers, oldest_to_run
@@ -118,9 +118,8 @@ def _claim_missing(
     youngest = oldest_to_run(revision.definition.options, context.clock())
     passed = [fire for fire in missing if fire < youngest]
     recorded = record_missed(revision, passed, after, context).skipped if passed else 0
-    counts = TickCounts()
-    materialise([FireClaim(revision, fire) for fire in missing[len(passed) :]], context, counts)
-    return recorded + counts.claimed
+    made = materialise([FireClaim(revision, fire) for fire in missing[len(passed) :]], context)
+    return recorded + made.counts.fires.claimed
 
 
 def _without_run(

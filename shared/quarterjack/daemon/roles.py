@@ -94,7 +94,7 @@ def _figures_of(done: TickReport, services: Services) -> list[Measurement]:
 
 def _log_tick(report: TickReport) -> None:
     """One line a tick: this one speaks even when it did nothing, because its absence is the alarm."""
-    counts = {name: value for name, value in vars(report.handled).items() if value and not isinstance(value, list)}
+    counts = {name: value for name, value in report.handled.numbers().items() if value}
     places = {"shards": report.shards, "locked": report.locked, "unavailable": report.unavailable}
     state = {"behind_ms": report.behind, "stopped": report.stopped, "throttled": report.throttled}
     log.info("tick.done", extra=state | places | counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,7 +14,18 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.audit_entry import completion_entry
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.claim import FireClaim, MaterialiseResult, materialise
-from quarterjack.fires.context import FireContext, MissedFires, TickCounts
+from quarterjack.fires.context import (
+    GOES,
+    FireContext,
+    FireCounts,
+    Handled,
+    MissedFires,
+    ScheduleCounts,
+    TickCounts,
+    failed_at,
+    left,
+    removed,
+)
 from quarterjack.fires.gates import plan_limit
 from quarterjack.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
 from quarterjack.fires.withdraw import withdraw_beyond
@@ -28,18 +39,22 @@ _PASSED_PER_FIRE = 50  # skipped fires that take as much memory as one claimed f
 
 def advance_chains(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
     """Handle chain entries. An entry stays unless all of its work was done. Raises Unavailable if no revision could be read."""
-    counts = TickCounts(entries=len(entries))
+    found, counts = _read_revisions(entries, context)
+    holds = RecentHolds(context.services, context.clock)
     group: list[_PlannedEntry] = []
     fires = 0
-    for planned in _plan_entries(entries, context, counts):
-        group.append(planned)
-        fires += len(planned.plan.fires) + len(planned.plan.passed) // _PASSED_PER_FIRE
+    for entry, revision in found:
+        try:
+            plan = _plan(revision, entry, context, holds)
+        except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
+            counts += failed_at(entry, problem)
+            continue
+        group.append(_PlannedEntry(entry, revision, plan))
+        fires += len(plan.fires) + len(plan.passed) // _PASSED_PER_FIRE
         if fires >= _FIRES_AT_ONCE:
-            _carry_out(group, context, counts)
+            counts += _carry_out(group, context)
             group, fires = [], 0
-    if group:
-        _carry_out(group, context, counts)
-    return counts
+    return counts + _carry_out(group, context) if group else counts
 
 
 @dataclass(frozen=True)
@@ -55,33 +70,29 @@ class _PlannedEntry:
         return [FireClaim(self.revision, fire) for fire in self.plan.fires]
 
 
-def _plan_entries(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> Iterable[_PlannedEntry]:
-    """Read the revisions and plan each entry. An entry that cannot be planned stops no other."""
-    holds = RecentHolds(context.services, context.clock)
-    keys = []
+def _read_revisions(
+    entries: Sequence[AgendaEntry], context: FireContext
+) -> tuple[list[tuple[AgendaEntry, Revision]], TickCounts]:
+    """The entries with their revisions. An entry without one stops no other."""
+    keys, counts = [], TickCounts()
     for entry in entries:
         try:
             keys.append((entry, revision_key(entry)))
         except ValueError as problem:
-            counts.failed_at(entry, problem)
+            counts += failed_at(entry, problem)
     answer = context.services.schedules.revisions({key for _, key in keys})
-    orphans = []
+    found, orphans = [], []
     for entry, key in keys:
-        if key in answer.unanswered:
-            counts.left += 1
+        if key in answer.found:
+            found.append((entry, answer.found[key]))
+        elif key in answer.unanswered:
+            counts += left(1)
         elif key in answer.broken:
-            counts.failed_at(entry, answer.broken[key])
-        elif key not in answer.found:
+            counts += failed_at(entry, answer.broken[key])
+        else:
             log.warning("entry.orphan", extra={"entry": entry.key})
             orphans.append(entry)
-        else:
-            try:
-                plan = _plan(answer.found[key], entry, context, holds)
-            except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
-                counts.failed_at(entry, problem)
-            else:
-                yield _PlannedEntry(entry, answer.found[key], plan)
-    counts.remove(orphans, context.services)
+    return found, counts + removed(orphans, context.services)
 
 
 def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, holds: RecentHolds) -> ChainPlan:
@@ -117,35 +128,34 @@ def revision_key(entry: AgendaEntry) -> tuple[str, int]:
     return owner, int(number)
 
 
-def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
+def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext) -> TickCounts:
     """Claim and send the planned fires, record the fires that are skipped, then replace the entries by the next ones."""
-    made = materialise([claim for each in planned for claim in each.claims], context, counts)
+    made = materialise([claim for each in planned for claim in each.claims], context)
     finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]
-    counts.left += len(planned) - len(finished)
-    recorded = _record_missed(finished, made, context, counts)
-    _replace_entries(_send_waiting(recorded, context, counts), context, counts)
+    recorded, misses = _record_missed(finished, made, context)
+    sent, sends = _send_waiting(recorded, context)
+    return left(len(planned) - len(finished)) + made.counts + misses + sends + _replace_entries(sent, context)
 
 
 def _send_waiting(
-    recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext, counts: TickCounts
-) -> list[_PlannedEntry]:
+    recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext
+) -> tuple[list[_PlannedEntry], TickCounts]:
     """Send the fires that were to be skipped but have a run that waits; the entries of which all were sent."""
     waiting = [[FireClaim(each.revision, fire) for fire in missed.waiting] for each, missed in recorded]
-    made = materialise([claim for claims in waiting for claim in claims], context, counts)
+    made = materialise([claim for claims in waiting for claim in claims], context)
     sent = [
         each
         for (each, _), claims in zip(recorded, waiting, strict=True)
         if all(claim.ref in made.done for claim in claims)
     ]
-    counts.left += len(recorded) - len(sent)
-    return sent
+    return sent, made.counts + left(len(recorded) - len(sent))
 
 
 def _record_missed(
-    planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext, counts: TickCounts
-) -> list[tuple[_PlannedEntry, MissedResult]]:
+    planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext
+) -> tuple[list[tuple[_PlannedEntry, MissedResult]], TickCounts]:
     """Record the fires that each entry skips, and check whether another ticker has skipped a fire that was claimed late."""
-    done, now = [], context.clock()
+    done, counts, now = [], TickCounts(), context.clock()
     for each in planned:
         plan, fresh = each.plan, [claim for claim in each.claims if claim.ref in made.fresh]
         missed = MissedResult()
@@ -153,44 +163,45 @@ def _record_missed(
             if plan.passed or any(now - claim.fire > LATE for claim in fresh):
                 missed = record_missed(each.revision, plan.passed, each.entry.after, context)
         except Exception as problem:  # noqa: BLE001 (an unreadable row of this schedule: this entry's own failure)
-            counts.failed_at(each.entry, problem)
+            counts += failed_at(each.entry, problem)
             continue
         if (late := [claim.fire for claim in fresh if claim.ref in made.missed]) or missed.skipped:
-            _log_missed(each, late, missed, counts)
+            counts += TickCounts(fires=FireCounts(misses=(_log_missed(each, late, missed),)))
         done.append((each, missed))
-    return done
+    return done, counts
 
 
-def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResult, counts: TickCounts) -> None:
+def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResult) -> MissedFires:
     revision, plan = planned.revision, planned.plan
     fires = MissedFires(tenant=revision.tenant, schedule=revision.name, late=len(late), skipped=max(missed.skipped, 0))
-    counts.missed += fires.late
-    counts.skipped += fires.skipped
-    counts.misses.append(fires)
     times = [*plan.passed[:1], *plan.passed[-1:], *late[:1], *late[-1:]]
     span = {"first": from_ms(min(times)).isoformat(), "last": from_ms(max(times)).isoformat()} if times else {}
     log.warning("schedule.missed", extra=vars(fires) | {"policy": str(revision.definition.options.catch_up)} | span)
+    return fires
 
 
-def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext, counts: TickCounts) -> None:
+def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext) -> TickCounts:
     """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
     nexts = [each.plan.following for each in planned if each.plan.following is not None]
     accepted = context.services.agenda.put(nexts) if nexts else frozenset()
-    handled = []
+    handled, counts = list[_PlannedEntry](), TickCounts()
     for each in planned:
         following = each.plan.following
-        if following is not None and (following.key not in accepted or following.key == each.entry.key):
-            counts.left += 1  # not accepted; or the clock went back meanwhile, and the entry is its own next one
-            continue
-        if following is None and not _end(each, context, counts):
-            continue
-        counts.cut += each.plan.cut
-        handled.append(each.entry)
-    counts.remove(handled, context.services)
+        if following is None:
+            ended = _end(each, context)
+            counts += ended.counts
+            handled += [each] if ended.may_go else []
+        elif following.key in accepted and following.key != each.entry.key:
+            handled.append(each)
+        else:  # not accepted; or the clock went back meanwhile, and the entry is its own next one
+            counts += left(1)
+    cut = ScheduleCounts(cut=sum(each.plan.cut for each in handled))
+    counts += TickCounts(schedules=cut)
+    return counts + removed([each.entry for each in handled], context.services)
 
 
-def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bool:
-    """The chain ends here: withdraw what lies beyond the revision's end, or complete the schedule. False if a call was not answered."""
+def _end(planned: _PlannedEntry, context: FireContext) -> Handled:
+    """The chain ends here: withdraw what lies beyond the revision's end, or complete the schedule."""
     revision = planned.revision
     ids = {"tenant": revision.tenant, "schedule": revision.name}
     try:
@@ -200,9 +211,8 @@ def _end(planned: _PlannedEntry, context: FireContext, counts: TickCounts) -> bo
             to, audit = end_of(revision.definition.options), completion_entry(revision, context)
             complete = context.services.schedules.complete  # unless it was changed meanwhile
             if complete(audit, revision=revision.number, to=to):
-                counts.completed += 1
                 log.info("schedule.completed", extra=ids | {"state": str(to)})
+                return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(completed=1)))
     except Unavailable as problem:
-        counts.failed_at(planned.entry, problem)
-        return False
-    return True
+        return Handled(may_go=False, counts=failed_at(planned.entry, problem))
+    return GOES

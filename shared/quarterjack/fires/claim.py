@@ -14,7 +14,7 @@ from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.policies import Overrides, Priority, Start
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
-from quarterjack.fires.context import FireContext, TickCounts, find_revision
+from quarterjack.fires.context import FireContext, FireCounts, TickCounts, find_revision, sends
 from quarterjack.ports.queues import OutgoingMessage, WorkQueue
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.before_start import take_over
@@ -152,9 +152,10 @@ class MaterialiseResult:
     done: set[RunRef] = field(default_factory=set)  # decided, and sent where a message was due
     fresh: set[RunRef] = field(default_factory=set)  # claimed or taken over now
     missed: set[RunRef] = field(default_factory=set)  # of these, more than a minute after their time
+    counts: TickCounts = field(default_factory=TickCounts)
 
 
-def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickCounts) -> MaterialiseResult:
+def materialise(claims: Sequence[FireClaim], context: FireContext) -> MaterialiseResult:
     """Put the run of every claim and send its message. A claim that is not in ``done`` was throttled or lost a race: repeat it."""
     services, clock = context.services, context.clock
     context.write_budget.take(len(claims), (claim.fire for claim in claims), clock())
@@ -162,6 +163,7 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
     by_ref = {claim.ref: claim for claim in claims}
     runs = {ref: claim.run(now) for ref, claim in by_ref.items()}
     to_send: list[RunRef] = []
+    counts = FireCounts()
     pending = list(by_ref)
     for _ in range(_ROUNDS):
         if not pending:
@@ -169,16 +171,14 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
         with tracing.span("claim", context.trace, {"quarterjack.runs": len(pending)}):
             claimed = services.ledger.claim([runs[ref] for ref in pending])
         made = [ref for ref in pending if ref in claimed.created]  # in order of time
-        counts.claimed += len(made)
         for ref in claimed.unreadable:  # of a later release, or broken: this ticker does not send its message
             result.done.add(ref)
             log.error("run.unreadable", extra={"run_id": str(ref)})
         waiting, moves = _decide(claimed.existing, by_ref, now, result)
         runs |= waiting
-        counts.resent += len(waiting)
         answers = services.ledger.move_all(moves) if moves else {}
         taken = [ref for ref, _ in moves if answers.get(ref) is True]
-        counts.taken_over += len(taken)
+        counts += FireCounts(claimed=len(made), taken_over=len(taken), resent=len(waiting))
         result.fresh |= {*made, *taken}
         to_send += [*made, *waiting, *taken]
         pending = [ref for ref, _ in moves if answers.get(ref) is False]  # their rows changed meanwhile
@@ -194,7 +194,7 @@ def materialise(claims: Sequence[FireClaim], context: FireContext, counts: TickC
     due = [  # what was held is late on purpose
         finished if ref in held else due_of(messages[ref], finished, services.work) for ref in to_send
     ]
-    counts.count_sends(due, answered, finished)
+    result.counts = TickCounts(fires=counts, messages=sends(due, answered, finished))
     result.done |= {ref for ref, accepted in zip(to_send, answered, strict=True) if accepted}
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from quarterjack.concurrency.rate_limits import WriteBudget
 from quarterjack.domain.audit import Caller, role
@@ -27,6 +28,14 @@ LATE_SEND = 5 * SECOND  # after its time, a fire's message is accepted late
 PAGE = 500  # entries of one query: bounds memory, and fills the batches of 100 revisions and 25 claims
 
 
+@dataclass
+class NoticeRound:
+    """The notices that one page of entries has delivered: few at once, and none to a topic that has just failed."""
+
+    told: int = 0
+    deaf: set[str] = field(default_factory=set)  # topics whose publication failed
+
+
 @dataclass(frozen=True, kw_only=True)
 class FireContext:
     """The services, the time, and the limits of one tick or of one change by an owner."""
@@ -39,6 +48,7 @@ class FireContext:
     gates: Sequence[Gate] = ()  # that entries pass before they are handled
     write_budget: WriteBudget = field(default_factory=WriteBudget)  # write units that the claims may take
     caller: Caller = field(default_factory=lambda: role("ticker"))  # in whose name it acts
+    notices: NoticeRound = field(default_factory=NoticeRound)  # what was delivered with a page of entries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,63 +71,133 @@ class BackfillProgress:
     left: int  # fires that are still to be created
 
 
-@dataclass(kw_only=True)
-class TickCounts:
-    """Counts of handled entries."""
+@dataclass(frozen=True, kw_only=True)
+class _Counts:
+    """What a step has done. A caller adds what its steps return, field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: mine + getattr(other, name) for name, mine in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryCounts(_Counts):
+    """What became of entries of the agenda."""
 
     entries: int = 0  # read
     done: int = 0  # removed from the agenda
+    held: int = 0  # held back by backpressure or an open breaker
+    left: int = 0  # left for later because a call got no response
+    failures: tuple[tuple[AgendaEntry, Exception], ...] = ()  # of entries that failed by themselves
+    quarantined: int = 0  # of these, moved aside
+
+    @property
+    def failed(self) -> int:
+        """Entries that failed by themselves."""
+        return len(self.failures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FireCounts(_Counts):
+    """What became of fires."""
+
     claimed: int = 0  # runs created
     taken_over: int = 0  # runs taken over from an older revision
-    sent: int = 0  # messages accepted
-    sent_late: int = 0  # of these, accepted more than LATE_SEND after their time
-    send_failed: int = 0  # messages that were not accepted: their entries stay
     resent: int = 0  # runs that existed already and wait for a message
-    lost: int = 0  # at-most-once runs declared LOST
-    completed: int = 0  # schedules without a further fire
-    missed: int = 0  # fires claimed more than a minute late
-    skipped: int = 0  # missed fires that their schedules' policies skipped
-    held: int = 0  # entries held back by backpressure or an open breaker
-    left: int = 0  # entries left for later because a call got no response
-    failed: int = 0  # entries that failed by themselves
-    quarantined: int = 0  # of these, moved aside
+    misses: tuple[MissedFires, ...] = ()  # schedules with missed fires
+
+    @property
+    def missed(self) -> int:
+        """Fires claimed more than a minute late."""
+        return sum(each.late for each in self.misses)
+
+    @property
+    def skipped(self) -> int:
+        """Missed fires that their schedules' policies skipped."""
+        return sum(each.skipped for each in self.misses)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageCounts(_Counts):
+    """What became of messages."""
+
+    sent: int = 0  # accepted
+    send_failed: int = 0  # not accepted: their entries stay
+    lags: tuple[int, ...] = ()  # ms from a fire's time to the acceptance of its message; 0 if it was accepted ahead
+
+    @property
+    def sent_late(self) -> int:
+        """Messages that were accepted more than LATE_SEND after their time."""
+        return sum(lag > LATE_SEND for lag in self.lags)
+
+    @property
+    def lag(self) -> int:
+        """The largest lag (ms)."""
+        return max(self.lags, default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleCounts(_Counts):
+    """What became of schedules, backfills and incidents."""
+
     cut: int = 0  # chains with more due fires than one plan takes
-    lag: int = 0  # ms from a fire's time to the acceptance of its message: the largest
-    lags: list[int] = field(default_factory=list)  # the same of each message, 0 if it was accepted ahead
-    backfills: list[BackfillProgress] = field(default_factory=list)
-    failures: list[tuple[AgendaEntry, Exception]] = field(default_factory=list)  # for the caller to count on entries
+    completed: int = 0  # schedules without a further fire
+    lost: int = 0  # at-most-once runs declared LOST
+    backfills: tuple[BackfillProgress, ...] = ()
     told: int = 0  # notices delivered
     incidents: int = 0  # that began because no run succeeded in time
     recovered: int = 0  # incidents that are over
-    deaf: list[str] = field(default_factory=list)  # topics whose publication failed
-    misses: list[MissedFires] = field(default_factory=list)  # schedules with missed fires
 
-    def add(self, other: TickCounts) -> None:
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            setattr(self, name, max(mine, value) if name == "lag" else mine + value)
 
-    def count_sends(self, due: Sequence[int], accepted: Sequence[bool], now: int) -> None:
-        """Count messages for these times (UTC ms), which were accepted or not at ``now``."""
-        lags = [now - time for time, is_accepted in zip(due, accepted, strict=True) if is_accepted]
-        self.sent += len(lags)
-        self.send_failed += len(accepted) - len(lags)
-        self.sent_late += sum(lag > LATE_SEND for lag in lags)
-        self.lag = max(self.lag, max(lags, default=0))
-        self.lags += [max(lag, 0) for lag in lags]
+@dataclass(frozen=True, kw_only=True)
+class TickCounts(_Counts):
+    """Counts of handled entries, by what they are about."""
 
-    def failed_at(self, entry: AgendaEntry, problem: Exception) -> None:
-        """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
-        if isinstance(problem, (TooNew, Unavailable)):
-            self.left += 1
-            log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
-        else:
-            self.failures.append((entry, problem))
+    agenda: EntryCounts = EntryCounts()
+    fires: FireCounts = FireCounts()
+    messages: MessageCounts = MessageCounts()
+    schedules: ScheduleCounts = ScheduleCounts()
 
-    def remove(self, entries: Sequence[AgendaEntry], services: Services) -> None:
-        """Remove handled entries from the agenda."""
-        if entries:
-            self.done += len(services.agenda.remove(entries))
+    def numbers(self) -> dict[str, int]:
+        """All numbers by name, for a log line."""
+        found = {name: value for group in vars(self).values() for name, value in vars(group).items()}
+        counted = {name: value for name, value in found.items() if isinstance(value, int)}
+        derived = {"failed": self.agenda.failed, "missed": self.fires.missed, "skipped": self.fires.skipped}
+        return counted | derived | {"sent_late": self.messages.sent_late, "lag": self.messages.lag}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handled:
+    """What the handler of a timer returns."""
+
+    may_go: bool  # whether its entry may be deleted
+    counts: TickCounts = TickCounts()
+
+
+GOES, STAYS = Handled(may_go=True), Handled(may_go=False)  # of a timer that has nothing to count
+
+
+def failed_at(entry: AgendaEntry, problem: Exception) -> TickCounts:
+    """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
+    if not isinstance(problem, (TooNew, Unavailable)):
+        return TickCounts(agenda=EntryCounts(failures=((entry, problem),)))
+    log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
+    return left(1)
+
+
+def left(entries: int) -> TickCounts:
+    """So many entries stay."""
+    return TickCounts(agenda=EntryCounts(left=entries))
+
+
+def removed(entries: Sequence[AgendaEntry], services: Services) -> TickCounts:
+    """Remove handled entries from the agenda."""
+    return TickCounts(agenda=EntryCounts(done=len(services.agenda.remove(entries)))) if entries else TickCounts()
+
+
+def sends(due: Sequence[int], accepted: Sequence[bool], now: int) -> MessageCounts:
+    """Messages for these times (UTC ms), which were accepted or not at ``now``."""
+    lags = [max(now - time, 0) for time, is_accepted in zip(due, accepted, strict=True) if is_accepted]
+    return MessageCounts(sent=len(lags), send_failed=len(accepted) - len(lags), lags=tuple(lags))
 
 
 def due_pages(shard: int, services: Services, *, upto: int = FAR) -> Iterator[DuePage]:

@@ -22,7 +22,7 @@ from quarterjack.domain.message import Message, Wait, reading
 from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
-from quarterjack.fires.context import FAR, FireContext, TickCounts, next_look
+from quarterjack.fires.context import FAR, FireContext, Handled, MessageCounts, TickCounts, next_look
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.tenants.permits import (
@@ -257,8 +257,8 @@ def wait_queue_of(
 # The ticker.
 
 
-def check_queue(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """Send for the runs of a wait queue as far as permits are free, whatever its record says of it. True when the entry may go."""
+def check_queue(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Send for the runs of a wait queue as far as permits are free, whatever its record says of it."""
     services, clock = context.services, context.clock
     cap = cap_named(entry.id, services.tenants.governance(governed_by(entry.id), clock()))
     known = set[str]()
@@ -269,9 +269,9 @@ def check_queue(entry: AgendaEntry, context: FireContext, counts: TickCounts) ->
         return permits.enqueued()
 
     permits = change_cap(cap, with_queue, services, clock)
-    counts.sent += len(permits.sent.keys() - known)
+    sent = TickCounts(messages=MessageCounts(sent=len(permits.sent.keys() - known)))
     left = services.agenda.due(cap.wait_queue, upto=FAR, after=None, limit=1)
     if not (permits.has_queue or permits.sent or left.entries):
-        return True
+        return Handled(may_go=True, counts=sent)
     later = replace(entry, due=next_look(clock()), failures=0)
-    return later.due > entry.due and later.key in services.agenda.put([later])
+    return Handled(may_go=later.due > entry.due and later.key in services.agenda.put([later]), counts=sent)

@@ -30,30 +30,35 @@ def of_tick(report: TickReport, *, whole: bool) -> list[Measurement]:
 
 
 def _totals(report: TickReport, *, whole: bool) -> Iterator[Measurement]:
-    done = report.handled
+    entries, fires, messages, schedules = (
+        report.handled.agenda,
+        report.handled.fires,
+        report.handled.messages,
+        report.handled.schedules,
+    )
     yield from counted(Ticks=1) if whole else ()
     yield measured("BehindBy", report.behind)
-    if done.lags:
-        yield measured("SchedulingLag", *stand_ins(done.lags))
+    if messages.lags:
+        yield measured("SchedulingLag", *stand_ins(messages.lags))
     yield from counted(
         TickGroups=report.groups,
         Throttled=report.throttled,
-        Claimed=done.claimed,
-        Sent=done.sent,
-        SentLate=done.sent_late,
-        SendFailed=done.send_failed,
-        Resent=done.resent,
-        TakenOver=done.taken_over,
-        Lost=done.lost,
-        Notices=done.told,
-        Incidents=done.incidents,
-        Recovered=done.recovered,
-        HeldBack=done.held,
+        Claimed=fires.claimed,
+        Sent=messages.sent,
+        SentLate=messages.sent_late,
+        SendFailed=messages.send_failed,
+        Resent=fires.resent,
+        TakenOver=fires.taken_over,
+        Lost=schedules.lost,
+        Notices=schedules.told,
+        Incidents=schedules.incidents,
+        Recovered=schedules.recovered,
+        HeldBack=entries.held,
         QueuesHeld=len(report.held),
         BreakersOpen=len(report.broken),
-        EntriesLeft=done.left,
-        EntriesFailed=done.failed,
-        Quarantined=done.quarantined,
+        EntriesLeft=entries.left,
+        EntriesFailed=entries.failed,
+        Quarantined=entries.quarantined,
         ShardsUnavailable=report.unavailable,
         ShardsLocked=report.locked,
         OutOfTime=report.stopped,
@@ -61,13 +66,12 @@ def _totals(report: TickReport, *, whole: bool) -> Iterator[Measurement]:
 
 
 def _by_name(report: TickReport) -> Iterator[Measurement]:
-    done = report.handled
     for queue in report.held:
         yield measured("QueueHeld", 1, queue=queue)
-    for miss in done.misses:
+    for miss in report.handled.fires.misses:
         yield measured("Missed", miss.late, tenant=miss.tenant, schedule=miss.schedule)
         yield measured("Skipped", miss.skipped, tenant=miss.tenant, schedule=miss.schedule)
-    for backfill in done.backfills:
+    for backfill in report.handled.schedules.backfills:
         yield measured("BackfillFires", backfill.created, tenant=backfill.tenant, backfill=backfill.backfill)
         yield measured("BackfillLeft", backfill.left, tenant=backfill.tenant, backfill=backfill.backfill)
     for (shard, queue), age in report.ages.items():

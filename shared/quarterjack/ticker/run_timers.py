@@ -12,24 +12,32 @@ from contextlib import suppress
 from quarterjack.domain.message import Message
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow
 from quarterjack.fires.claim import due_of, message_of, send
-from quarterjack.fires.context import LOOKAHEAD, FireContext, TickCounts, postpone
+from quarterjack.fires.context import (
+    LOOKAHEAD,
+    FireContext,
+    Handled,
+    TickCounts,
+    failed_at,
+    left,
+    postpone,
+    removed,
+    sends,
+)
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 
 
-def send_waiting_run(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """Send the message of a run that waits. Returns whether the entry may be deleted."""
+def send_waiting_run(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Send the message of a run that waits."""
     run = context.services.ledger.read(entry.run)
     answer = _message_for(entry, run, context)
     if not isinstance(answer, Message):
-        return answer
-    accepted = send([answer], context.services.work, context.clock)
-    now = context.clock()
-    counts.count_sends([due_of(answer, now, context.services.work)], accepted, now)
-    return accepted[0]
+        return Handled(may_go=answer)
+    accepted, counts = _send([answer], context)
+    return Handled(may_go=accepted[0], counts=counts)
 
 
-def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, counts: TickCounts) -> frozenset[str]:
-    """Do the same for many entries in batches of reads, messages and deletions; returns the keys of the entries that were handled.
+def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext) -> tuple[frozenset[str], TickCounts]:
+    """Do the same for many entries in batches of reads, messages and deletions; the keys of the entries that were handled.
 
     The other entries have malformed ids, or their runs could not be read: the caller handles each of them alone.
     """
@@ -40,28 +48,32 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext, coun
     looked = context.services.ledger.look(list(refs.values()))
     runs = {key: looked.found.get(ref) for key, ref in refs.items() if ref not in looked.unanswered}
     going: list[tuple[AgendaEntry, Message]] = []
-    gone: list[AgendaEntry] = []
+    gone, counts = list[AgendaEntry](), TickCounts()
     for entry in entries:
         if entry.key not in runs:
             continue
         try:
             answer = _message_for(entry, runs[entry.key], context)
         except Exception as problem:  # noqa: BLE001 (this entry's own failure)
-            counts.failed_at(entry, problem)
+            counts += failed_at(entry, problem)
             continue
         if isinstance(answer, Message):
             going.append((entry, answer))
         elif answer:
             gone.append(entry)
         else:
-            counts.left += 1
-    accepted = send([message for _, message in going], context.services.work, context.clock)
+            counts += left(1)
+    accepted, sends = _send([message for _, message in going], context)
     gone += [entry for (entry, _), sent in zip(going, accepted, strict=True) if sent]
-    now = context.clock()
-    counts.count_sends([due_of(message, now, context.services.work) for _, message in going], accepted, now)
-    counts.left += len(accepted) - sum(accepted)
-    counts.remove(gone, context.services)
-    return frozenset(runs)
+    counts += sends + left(len(accepted) - sum(accepted)) + removed(gone, context.services)
+    return frozenset(runs), counts
+
+
+def _send(messages: Sequence[Message], context: FireContext) -> tuple[list[bool], TickCounts]:
+    """Send messages; for each, whether it was accepted."""
+    work = context.services.work
+    accepted, now = send(messages, work, context.clock), context.clock()
+    return accepted, TickCounts(messages=sends([due_of(each, now, work) for each in messages], accepted, now))
 
 
 def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -> Message | bool:

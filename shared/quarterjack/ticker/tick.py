@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -17,7 +17,22 @@ from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.fires.backpressure import BackpressureCheck
 from quarterjack.fires.breakers import BreakerCheck, TickHints
 from quarterjack.fires.chain import advance_chains
-from quarterjack.fires.context import LOOKAHEAD, PAGE, FireContext, TickCounts, postpone
+from quarterjack.fires.context import (
+    GOES,
+    LOOKAHEAD,
+    PAGE,
+    STAYS,
+    EntryCounts,
+    FireContext,
+    Handled,
+    NoticeRound,
+    ScheduleCounts,
+    TickCounts,
+    failed_at,
+    left,
+    postpone,
+    removed,
+)
 from quarterjack.fires.gates import admitted, plan_limit
 from quarterjack.fires.wait_queue import check_queue
 from quarterjack.owner.backfill.control import look_after
@@ -37,64 +52,63 @@ from quarterjack.worker.admission.turns import check_turns
 
 log = logging.getLogger(__name__)
 
-# Handles one entry and counts what it did; returns whether the entry may be deleted.
-Timer = Callable[[AgendaEntry, FireContext, TickCounts], bool]
+Timer = Callable[[AgendaEntry, FireContext], Handled]  # handles one entry
 
 
 def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
     """Handle entries of any kinds. An entry stays unless all of its work was done."""
+    counts = TickCounts(agenda=EntryCounts(entries=len(entries)))
     chains = [entry for entry in entries if entry.kind is EntryKind.CHAIN]
-    counts = advance_chains(chains, context) if chains else TickCounts()
-    counts.entries = len(entries)
+    if chains:
+        counts += advance_chains(chains, context)
     others = [entry for entry in entries if entry.kind is not EntryKind.CHAIN]
     runs = [entry for entry in others if entry.kind is EntryKind.RUN]
-    done = send_waiting_runs(runs, context, counts) if len(runs) > 1 else frozenset()
+    done = frozenset[str]()
+    if len(runs) > 1:
+        done, sent = send_waiting_runs(runs, context)
+        counts += sent
     timers = [entry for entry in others if entry.key not in done]
     # The notice of an incident goes before the timer that looks for its end.
     timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)
+    context = replace(context, notices=NoticeRound())
     for entry in timers:
-        _run_timer(entry, context, counts)
+        counts += _run_timer(entry, context)
     return counts
 
 
-def _run_timer(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> None:
+def _run_timer(entry: AgendaEntry, context: FireContext) -> TickCounts:
     """Handle one timer. A failure is counted on its entry, which moves aside in the end, and stops no other entry."""
     try:
-        done = TIMERS[entry.kind](entry, context, counts)
+        handled = TIMERS[entry.kind](entry, context)
     except Exception as problem:  # noqa: BLE001 (no other entry stops)
-        counts.failed_at(entry, problem)
-        return
-    if done:
-        counts.remove([entry], context.services)
-    else:
-        counts.left += 1
+        return failed_at(entry, problem)
+    return handled.counts + (removed([entry], context.services) if handled.may_go else left(1))
 
 
-def _watch(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
+def _watch(entry: AgendaEntry, context: FireContext) -> Handled:
     """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
     services, clock = context.services, context.clock
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
     if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
         report(run, services)
-        return True
+        return GOES
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
         lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + 2 * SKEW
-        return not lease_may_follow
+        return Handled(may_go=not lease_may_follow)
     if now < entry.due:
-        return False
+        return STAYS
     ended = run.end_time(now)
     moved = services.ledger.move(run.ref, lose(now=ended, expires=ended + services.retention, token=token))
     if moved.applied and moved.run is not None:
-        counts.lost += 1
         log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
         last = vanished(run, now)
         if last is not None:
             record(replace(last, next_attempt_at=None), services.siblings)
         report(moved.run, services)
-        return True
+        return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(lost=1)))
     until = takeable_at((moved.run or run).lease_until or 0)
-    return postpone(entry, max(until, now + SECOND), services)
+    return Handled(may_go=postpone(entry, max(until, now + SECOND), services))
 
 
 TIMERS: dict[EntryKind, Timer] = {
@@ -230,7 +244,8 @@ class _Tick:
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
         page = replace(found, entries=admitted(self._context.gates, found.entries))
         with self._lock:
-            self._report.handled.held += len(found.entries) - len(page.entries)
+            held = len(found.entries) - len(page.entries)
+            self._report.handled += TickCounts(agenda=EntryCounts(held=held))
             if after is None and is_measured(self._report.now):
                 self._measure_ages(shard, found.entries)
             unlimited = (entry for entry in page.entries if plan_limit(self._context.gates, entry).until is None)
@@ -265,11 +280,12 @@ class _Tick:
                 if place and self._is_over():
                     return True
                 handled = dispatch(list(urgent), self._context)
-                failed |= {entry.key for entry, _ in handled.failures}
-                _count_failures(handled, self._services, self._clock)
-                cut = cut or handled.cut > 0
+                failures = handled.agenda.failures
+                failed |= {entry.key for entry, _ in failures}
+                handled += _count_failures(failures, self._services, self._clock)
+                cut = cut or handled.schedules.cut > 0
                 with self._lock:
-                    self._report.handled.add(handled)
+                    self._report.handled += handled
             if (page.last is None and not cut) or self._is_over():
                 return True
             if self._clock() >= renew:
@@ -285,17 +301,18 @@ def _rank(entry: AgendaEntry) -> int:
     return entry.priority.rank
 
 
-def _count_failures(handled: TickCounts, services: Services, clock: Clock) -> None:
+def _count_failures(failures: Iterable[tuple[AgendaEntry, Exception]], services: Services, clock: Clock) -> TickCounts:
     """Count failures on their entries; after MAX_FAILURES an entry moves aside, with an alarm."""
-    for entry, problem in handled.failures:
-        handled.failed += 1
+    quarantined = 0
+    for entry, problem in failures:
         reason = f"{type(problem).__name__}: {problem}"
         try:
             count = services.agenda.fail(entry)
             log.error("entry.failed", extra={"entry": entry.key, "failures": count, "error": reason})
             if count >= MAX_FAILURES:
                 services.agenda.quarantine(entry, reason=reason, now=clock())
-                handled.quarantined += 1
+                quarantined += 1
                 log.error("entry.quarantined", extra={"entry": entry.key})
         except QuarterjackError as refused:  # a malformed item, whose failures cannot be counted
             log.error("entry.not_counted", extra={"entry": entry.key, "error": str(refused)})
+    return TickCounts(agenda=EntryCounts(quarantined=quarantined))

@@ -16,7 +16,7 @@ from quarterjack.domain.tenants.access import KIND
 from quarterjack.domain.times import MINUTE, STAMP_DIGITS
 from quarterjack.errors import NotFound, Unavailable, Unreadable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
-from quarterjack.fires.context import FireContext, TickCounts, revision_of
+from quarterjack.fires.context import GOES, STAYS, FireContext, Handled, ScheduleCounts, TickCounts, revision_of
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.ports.services import Services
@@ -178,32 +178,32 @@ def _finish_pause(head: Head, revision: Revision, dead: DeadRunRow, context: Fir
         withdraw(revision, context)
 
 
-def notify(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """Deliver one notice. True when the entry may go."""
-    services = context.services
-    if counts.told >= AT_ONCE:
-        return False
+def notify(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Deliver one notice."""
+    services, notices = context.services, context.notices
+    if notices.told >= AT_ONCE:
+        return STAYS
     owner, _, token = entry.id.partition("#")
     record = services.records.read(owner, notice_key(token))
     if record is None:
-        return True
+        return GOES
     to, notice = str(record.body["to"]), Notice.of(record.body["notice"])
     if notice.owner != owner:
         raise Unreadable(f"notice {record.key!r} of {owner!r} is about {notice.owner!r}")
-    if to in counts.deaf:
-        return False
+    if to in notices.deaf:
+        return STAYS
     if to.startswith(JOB):
         submit(_notice_run(to.removeprefix(JOB), notice, context.clock()), context, same_time=SameTime.ANY)
     else:
         try:
             services.notices.publish(to, notice)
         except Exception:
-            counts.deaf.append(to)
+            notices.deaf.add(to)
             raise
-    counts.told += 1
+    notices.told += 1
     ids = {"tenant": notice.tenant, "schedule": notice.schedule, "incident": notice.incident}
     log.info("notice.told", extra=ids | {"kind": str(notice.kind), "to": to})
-    return True
+    return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(told=1)))
 
 
 def _notice_run(job: str, notice: Notice, now: int) -> RunRow:

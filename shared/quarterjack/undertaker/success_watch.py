@@ -22,7 +22,17 @@ from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.fires.context import FireContext, TickCounts, postpone, revision_of
+from quarterjack.fires.context import (
+    GOES,
+    STAYS,
+    FireContext,
+    Handled,
+    ScheduleCounts,
+    TickCounts,
+    postpone,
+    removed,
+    revision_of,
+)
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.incidents import after_success, began, failing_since, without_success
 from quarterjack.state.tenants.breaker import OpenPeriod
@@ -47,90 +57,92 @@ def report_success(message: Message, revision: Revision, services: Services, clo
         log.warning("incident.success_not_reported", extra={"run_id": str(message.run), "error": str(problem)})
 
 
-def watch_success(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """The three timers. True when the entry may go."""
+def watch_success(entry: AgendaEntry, context: FireContext) -> Handled:
+    """The three timers."""
     services, clock = context.services, context.clock
     if entry.due > clock():
-        return False
+        return STAYS
     owner, _, about = entry.id.partition("#")
     tenant, _, name = owner.partition("/")
     head = services.schedules.head(tenant, name)
     if head is None or head.state is ScheduleState.DELETED:
-        return True
+        return GOES
     if not about:
-        return _in_time(entry, head, context, counts)
+        return _in_time(entry, head, context)
     if head.incident is None:
-        return True
+        return GOES
     if about[0].isdecimal():
         run = services.ledger.read(RunRef(owner, about))
-        return run is None or run.state is not RunState.SUCCEEDED or _over(head, run, context, counts)
-    return head.incident != about or _is_over(entry, head, context, counts)
+        return GOES if run is None or run.state is not RunState.SUCCEEDED else _over(head, run, context)
+    return GOES if head.incident != about else _is_over(entry, head, context)
 
 
-def _is_over(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
+def _is_over(entry: AgendaEntry, head: Head, context: FireContext) -> Handled:
     """Search the success that ends an open incident; if there is none, search again later."""
     since, now = failing_since(head), context.clock()
     for run in context.services.ledger.succeeded(head.owner, after=since - OVERLAP, upto=now):
         if is_counted(run) and (run.ended_at or 0) > since:
-            return _over(head, run, context, counts)
+            return _over(head, run, context)
     age = max(now - began(head.incident or ""), MINUTE)
-    return age > context.services.retention or postpone(entry, now + age, context.services)
+    return Handled(may_go=age > context.services.retention or postpone(entry, now + age, context.services))
 
 
-def _over(head: Head, success: RunRow, context: FireContext, counts: TickCounts) -> bool:
-    """End the incident, unless the success came before its last failure. False: the head has changed, search again."""
+def _over(head: Head, success: RunRow, context: FireContext) -> Handled:
+    """End the incident, unless the success came before its last failure. The entry stays if the head has changed: search again."""
     decision = after_success(head, success.ended_at or 0)
     if decision.head == head:
-        return True
+        return GOES
     revision, now = revision_of(head, context.services), context.clock()
     change = incident_change(head, decision, revision, now, context.services, success=success)
     if not context.services.schedules.note(change):
-        return False
-    _notify_now(change, context, counts)
-    counts.recovered += 1
+        return STAYS
+    counts = _notify_now(change, context) + TickCounts(schedules=ScheduleCounts(recovered=1))
     log.info("schedule.recovered", extra={"tenant": head.tenant, "schedule": head.name, "run_id": str(success.ref)})
-    return True
+    return Handled(may_go=True, counts=counts)
 
 
-def _notify_now(change: IncidentChange, context: FireContext, counts: TickCounts) -> None:
+def _notify_now(change: IncidentChange, context: FireContext) -> TickCounts:
     """Send the notices of a change that was just written; if that fails, the next tick does it."""
+    counts = TickCounts()
     for entry in change.entries:
         if entry.kind is not EntryKind.NOTICE:
             continue
         try:
-            if notify(entry, context, counts):
-                counts.remove([entry], context.services)
+            told = notify(entry, context)
+            counts += told.counts
+            if told.may_go:
+                counts += removed([entry], context.services)
         except Exception as problem:  # noqa: BLE001 (any failure: the entry is in the agenda)
             log.warning("notice.left_to_tick", extra={"entry": entry.key, "error": str(problem)})
+    return counts
 
 
-def _in_time(entry: AgendaEntry, head: Head, context: FireContext, counts: TickCounts) -> bool:
+def _in_time(entry: AgendaEntry, head: Head, context: FireContext) -> Handled:
     """Whether a run succeeded in time; if not, an incident begins. A paused schedule is not checked; resuming it restarts the time."""
     if head.state is not ScheduleState.ACTIVE:
-        return True
+        return GOES
     revision, now = revision_of(head, context.services), context.clock()
     within = revision.success_within
     if within is None:
-        return True
+        return GOES
     if head.incident is not None:
-        return postpone(entry, now + within, context.services)
+        return Handled(may_go=postpone(entry, now + within, context.services))
     runs = context.services.ledger.succeeded(head.owner, after=now - 2 * within, upto=now)
     last = next((run.ended_at for run in runs if is_counted(run)), None) or _expected_since(
         head, revision, context.services
     )
     if last + within > now:
-        return postpone(entry, last + within, context.services)
+        return Handled(may_go=postpone(entry, last + within, context.services))
     decision = without_success(head, last + within)
     held = _breakers_between(head, last, now, context.services)
     change = incident_change(head, decision, revision, now, context.services, held=held)
     later = replace(entry, due=now + within, failures=0)
     if not context.services.schedules.note(replace(change, entries=[*change.entries, later])):
-        return False
-    _notify_now(change, context, counts)
-    counts.incidents += 1
+        return STAYS
+    counts = _notify_now(change, context) + TickCounts(schedules=ScheduleCounts(incidents=1))
     ids = {"tenant": head.tenant, "schedule": head.name, "incident": decision.head.incident}
     log.warning("schedule.no_success", extra=ids)
-    return True
+    return Handled(may_go=True, counts=counts)
 
 
 def _breakers_between(head: Head, since: int, until: int, services: Services) -> list[OpenPeriod]:

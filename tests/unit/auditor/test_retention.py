@@ -13,7 +13,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import DAY, HOUR, SECOND, to_ms
 from quarterjack.errors import AlreadyExists, NotFound
 from quarterjack.fires.claim import FireClaim, materialise
-from quarterjack.fires.context import FireContext, TickCounts
+from quarterjack.fires.context import FireContext
 from quarterjack.state.backfill import ENDED
 from quarterjack.stores.tables import REVISIONS, RUNS, SCHEDULES
 from quarterjack.testing import Crash
@@ -274,7 +274,7 @@ def test_what_a_stalled_process_still_does_for_an_old_revision_starts_nothing() 
     assert world.memory.runs(OWNER) == []
     assert not [each for each in world.memory.entries() if each.id == old.id]
     stalled = FireContext(services=world.services, clock=world.clock)
-    materialise([FireClaim(old, late)], stalled, TickCounts())  # with the open revision in its memory
+    materialise([FireClaim(old, late)], stalled)  # with the open revision in its memory
     world.live(1_200)
     (run,) = world.memory.runs(OWNER)
     assert run.state is RunState.DEAD

@@ -13,7 +13,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import DAY
 from quarterjack.fires.claim import FireClaim, materialise
-from quarterjack.fires.context import FireContext, TickCounts
+from quarterjack.fires.context import FireContext
 from quarterjack.testing import Crash
 
 from tests.support.scenes.world import Faults, World
@@ -136,7 +136,7 @@ class History:
             if revision.number != self.last[revision.name] or revision.name not in self.present:
                 late = FireContext(services=self.world.services, clock=self.world.clock)
                 fire = revision.active_from + self.random.randrange(1, 7) * 3_600_000
-                materialise([FireClaim(revision, fire)], late, TickCounts())
+                materialise([FireClaim(revision, fire)], late)
 
 
 def _die() -> None:

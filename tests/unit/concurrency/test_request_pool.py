@@ -226,7 +226,7 @@ def test_a_tick_gets_help_with_requests_and_shards_only_where_it_waits(
         client._waited = lambda _: stats.record_wait(waited)
     now, spread = CASES[0].due - MINUTE, FanOutConfig(threads=4, stats=stats)
     report = tick(services, clock=lambda: now, holder="helped", budget=10**9, spread=spread)
-    assert report.handled.sent == 400
+    assert report.handled.messages.sent == 400
     assert bool(helpers.asked) is expected
 
 
@@ -327,7 +327,7 @@ def test_no_stage_begins_before_the_last_request_of_the_one_before_has_ended(mon
     monkeypatch.setattr("bench.tick.SHARDS", 1)
     cloud = watched(cloud_of(CASES[0], 400, latency=0.005))
     report = tick(stubbed(cloud, requests=8), clock=lambda: CASES[0].due - MINUTE, holder="watched", budget=10**9)
-    assert report.handled.sent == 400
+    assert report.handled.messages.sent == 400
     stages = ["BatchGetItem", "BatchExecuteStatement", "SendMessageBatch", "BatchWriteItem"]
     for earlier, later in pairwise(stages):
         last = max(places(cloud.seen, lambda event: event == (earlier, "ended")))  # noqa: B023

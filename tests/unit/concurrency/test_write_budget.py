@@ -65,14 +65,14 @@ def test_claims_are_spread_at_the_rate_that_they_have() -> None:
     world = a_crowd()
     claims = Claims(world)
     report = paced(world, 10, claims)
-    assert report.handled.claimed == report.handled.sent == 40
+    assert report.handled.fires.claimed == report.handled.messages.sent == 40
     assert claims.a_second() == {0: 10, 1: 10, 2: 10, 3: 10}
     assert not report.stopped
 
 
 def test_without_a_bound_nobody_waits() -> None:
     world = a_crowd()
-    assert world.tick().handled.claimed == 40
+    assert world.tick().handled.fires.claimed == 40
     assert world.clock() == NOON
 
 
@@ -91,7 +91,7 @@ def test_a_share_that_is_far_too_small_makes_nothing_late(writes: int) -> None:
     claims = Claims(world)
     while world.clock() < NOON + 4 * MINUTE:
         started = world.clock()
-        late.append(paced(world, writes, claims).handled.lag)
+        late.append(paced(world, writes, claims).handled.messages.lag)
         world.reach(started + MINUTE)
     assert sum(claims.a_second().values()) == 40, "each once"
     assert max(claims.at)[0] <= 3 * MINUTE - SOON
@@ -111,7 +111,7 @@ def test_a_share_below_or_at_the_load_starves_no_shard(writes: int, shards: int)
         )  # of the 50 s of a tick, in equal parts
         reports.append(paced(world, writes, work))
     assert [report.shards for report in reports] == [shards] * 10, "none is left to the next tick"
-    assert {report.handled.lag for report in reports} == {0}, "all were sent before their time"
+    assert {report.handled.messages.lag for report in reports} == {0}, "all were sent before their time"
     assert len(world.fires(None)) >= 10 * 320
 
 
@@ -126,7 +126,7 @@ def test_haste_comes_shard_by_shard(writes: int, most: int) -> None:
         far(world, f"s{number}", "3 12 * * *")
     claims = Claims(world)
     report = paced(world, writes, claims)
-    assert report.handled.claimed == 320
+    assert report.handled.fires.claimed == 320
     assert max(claims.a_second().values()) <= most
 
 

@@ -100,7 +100,11 @@ def test_a_clock_that_steps_back_between_reading_and_planning_loses_no_chain() -
     place.clock.reach(entry.due - 180_000)
     page = place.services.agenda.due(0, upto=place.clock() + 180_000, after=None, limit=10)
     handled = dispatch(page.entries, FireContext(services=place.services, clock=lambda: place.clock() - 5))
-    assert (handled.done, handled.claimed, [left.key for left in place.memory.entries()]) == (0, 0, [entry.key])
+    assert (handled.agenda.done, handled.fires.claimed, [left.key for left in place.memory.entries()]) == (
+        0,
+        0,
+        [entry.key],
+    )
 
 
 def test_the_auditor_removes_entries_that_lie_beyond_the_end_of_their_revision() -> None:

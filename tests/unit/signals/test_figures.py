@@ -11,7 +11,16 @@ from quarterjack.auditor.log_closing import ClosingReport
 from quarterjack.auditor.walk import AuditReport
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
-from quarterjack.fires.context import BackfillProgress, MissedFires, TickCounts
+from quarterjack.fires.context import (
+    LATE_SEND,
+    BackfillProgress,
+    EntryCounts,
+    FireCounts,
+    MessageCounts,
+    MissedFires,
+    ScheduleCounts,
+    TickCounts,
+)
 from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
 from quarterjack.historian.page_compaction import PageCompactionReport
@@ -35,7 +44,7 @@ from quarterjack.ticker.gauges import Gauges
 from quarterjack.ticker.tick import TickReport
 from quarterjack.undertaker.bury import Burial
 
-from tests.support.builders import a_run
+from tests.support.builders import a_run, a_run_entry
 
 R = TypeVar("R")
 _IN_HANDLERS = {  # what a handler counts itself, because no report tells it
@@ -55,7 +64,13 @@ def _made_by(role: Emitter) -> list[Measurement]:
     if role is Emitter.TICKER:
         progress = BackfillProgress(tenant="acme", backfill="b1", created=1, left=1)
         miss = MissedFires(tenant="acme", schedule="s", late=1, skipped=1)
-        done = _full(TickCounts, lags=[1], misses=[miss], backfills=[progress])
+        problem = (a_run_entry(a_run().ref), ValueError("odd"))
+        done = TickCounts(
+            agenda=_full(EntryCounts, failures=(problem,)),
+            fires=_full(FireCounts, misses=(miss,)),
+            messages=_full(MessageCounts, lags=(LATE_SEND + 1,)),
+            schedules=_full(ScheduleCounts, backfills=(progress,)),
+        )
         report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
         depth = WorkDepth(queue=None, number=0, priority=Priority.NORMAL, depth=QueueDepth(waiting=1, at_hand=1))
         return of_tick(report, whole=True) + of_gauges(Gauges(depths=[depth], ready=1, expired=1))

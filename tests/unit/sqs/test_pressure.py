@@ -92,7 +92,7 @@ def test_what_a_full_queue_cannot_take_waits_and_all_of_it_runs_later(
     assert len(world.owned("post")) >= 30, "the other queue goes on"
     held = [report for report in reports if report.held]
     assert len(held) >= 10
-    assert all((report.held, report.handled.held) == (["default"], 1) for report in held)
+    assert all((report.held, report.handled.agenda.held) == (["default"], 1) for report in held)
     assert held == reports[-len(held) :], "as soon as something is due for it"
     assert max(report.behind for report in reports) < 2 * MINUTE, "the scheduler is not behind; the queue is"
     (line,) = said(caplog, "queue.held")
@@ -401,7 +401,7 @@ def test_missed_fires_wait_while_the_note_does_not_answer(world: Pressed) -> Non
     deaf = Faults()
     deaf.at("record", before=fails, times=None)
     report = world.tick(world.process(deaf))
-    assert report.handled.left == 1
+    assert report.handled.agenda.left == 1
     assert world.chain() == [120], "not passed over, and not counted as a failure of its own"
     world.tick()
     assert any(run.state is RunState.SKIPPED for run in world.memory.runs("acme/s"))
@@ -441,7 +441,7 @@ def test_each_queue_is_looked_at_once_a_tick(world: Pressed) -> None:
     world.wait(58 * 60)
     calls = Faults()
     report = world.tick(world.process(calls))
-    assert report.handled.claimed == 8
+    assert report.handled.fires.claimed == 8
     assert calls.verbs().count("load") <= 2
     assert calls.verbs().count("record") <= 2
 

@@ -53,7 +53,7 @@ class Laned(World):
         for _ in range(minutes):
             report = self.tick()
             held.append(list(report.held))
-            self.sent_late += report.handled.sent_late
+            self.sent_late += report.handled.messages.sent_late
             self.behind = max(self.behind, report.behind)
             self.serve(serving)
             self.wait(60)

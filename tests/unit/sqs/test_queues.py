@@ -289,7 +289,7 @@ def test_a_throttled_queue_leaves_its_own_and_no_others(world: QueueWorld) -> No
     owner.create_schedule("t", "note", "* * * * *")
     assert list(world.lengths()) == [None]
     report = world.tick(world.process(Throttled()))
-    assert (report.handled.left, report.handled.failed) == (1, 0)
+    assert (report.handled.agenda.left, report.handled.agenda.failed) == (1, 0)
     world.tick()
     assert {(message.not_before - NOON) // SECOND for message in world.memory.messages("reports")} == set(world.fires())
 

@@ -35,7 +35,7 @@ def test_more_than_that_is_handed_over_once_in_groups_of_shards_that_nobody_has_
     handed = [shard for event in fan.events for shard in group_of(event) or ()]
     assert len(handed) == len(set(handed)) == SHARDS - report.shards, "each shard is somebody's, and nobody else's"
     assert 0 < fan.claimed() < SCHEDULES
-    done = report.handled.claimed + sum(fan.group(number).handled.claimed for number in range(3))
+    done = report.handled.fires.claimed + sum(fan.group(number).handled.fires.claimed for number in range(3))
     assert done == fan.claimed() == SCHEDULES
     assert len(fan.world.sent()) == SCHEDULES, "and sent once"
 
@@ -115,8 +115,10 @@ def test_a_group_that_comes_twice_does_it_once() -> None:
     before = fan.claimed()
     first = fan.group(0, fan.world.process(Faults().at("claim", before=meanwhile)))
     assert again[0].locked == 1, "one shard is the first one's, the others whose turn it is"
-    assert before + first.handled.claimed + again[0].handled.claimed == fan.claimed() == len(fan.world.sent())
-    assert fan.group(0).handled.entries == 0
+    assert (
+        before + first.handled.fires.claimed + again[0].handled.fires.claimed == fan.claimed() == len(fan.world.sent())
+    )
+    assert fan.group(0).handled.agenda.entries == 0
 
 
 def test_a_group_hands_nothing_over() -> None:
@@ -138,7 +140,7 @@ def test_a_group_stops_in_time_and_what_is_left_is_still_there() -> None:
 
     report = fan.group(0, fan.world.process(Slow()))
     assert report.stopped
-    assert report.handled.claimed > 0
+    assert report.handled.fires.claimed > 0
     fan.world.live(180)
     assert sorted(fan.world.began()) == [180] * SCHEDULES
 
@@ -185,7 +187,7 @@ def test_shards_are_gone_through_at_the_same_time() -> None:
 
     report = fan.world.tick(fan.waiting(Meets()), spread=FanOutConfig(threads=4, stats=fan.spread.stats))
     assert (report.unavailable, report.shards) == (0, SHARDS)
-    assert report.handled.claimed == report.handled.sent == fan.claimed() == SCHEDULES
+    assert report.handled.fires.claimed == report.handled.messages.sent == fan.claimed() == SCHEDULES
     assert len(fan.world.entries(EntryKind.CHAIN)) == SCHEDULES
 
 
@@ -263,7 +265,7 @@ def test_the_lock_of_a_long_drain_is_renewed(monkeypatch: pytest.MonkeyPatch) ->
     services = world.process(Faults().at("claim", before=meanwhile, times=4))
     report = world.tick(services, holder="long", budget=200 * SECOND)
     assert [other.locked for other in others] == [1, 1, 1, 1]
-    assert report.handled.claimed == 30
+    assert report.handled.fires.claimed == 30
 
 
 def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,8 +279,8 @@ def test_a_ticker_that_stalled_gives_way_to_the_one_that_took_its_shard(monkeypa
         world.services.agenda.lock(0, holder="other", now=world.clock(), until=world.clock() + LOCK)
 
     report = world.tick(world.process(Faults().at("claim", before=stall)), holder="stalled", budget=200 * SECOND)
-    assert (report.locked, report.handled.entries) == (1, 5), "it ends with what it had begun"
-    assert world.tick(holder="other").handled.claimed == 25
+    assert (report.locked, report.handled.agenda.entries) == (1, 5), "it ends with what it had begun"
+    assert world.tick(holder="other").handled.fires.claimed == 25
 
 
 # Pace.

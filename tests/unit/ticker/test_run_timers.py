@@ -36,7 +36,7 @@ def finished(world: World) -> None:
 def test_many_are_sent_in_batches() -> None:
     world, faults = world_of(), Faults()
     report = world.tick(world.process(faults))
-    assert (report.handled.sent, report.handled.done, report.handled.left) == (MANY, MANY, 0)
+    assert (report.handled.messages.sent, report.handled.agenda.done, report.handled.agenda.left) == (MANY, MANY, 0)
     asked = Counter(detail.verb for _, detail in faults.calls)
     assert (asked["look"], asked["read"], asked["send"], asked["remove"]) == (1, 0, 3, 2)
     finished(world)
@@ -64,7 +64,7 @@ def test_one_that_has_ended_and_one_that_is_garbage_stop_no_other() -> None:
     world.scheduler.cancel_run(str(cancelled.ref))
     world.memory.put_row(broken.ref, {"owner": broken.ref.owner, "key": broken.ref.key, "state": "PURPLE", "rev": 0})
     report = world.tick()
-    assert (report.handled.sent, report.handled.failed) == (len(others), 1)
+    assert (report.handled.messages.sent, report.handled.agenda.failed) == (len(others), 1)
     assert [entry.run for entry in world.entries(EntryKind.RUN)] == [broken.ref]
 
 
@@ -76,5 +76,5 @@ def test_one_that_waits_longer_moves_on() -> None:
     assert row is not None
     world.memory.put_row(moved.ref, row | {"not_before": later})
     report = world.tick()
-    assert report.handled.sent == 1
+    assert report.handled.messages.sent == 1
     assert [(entry.run, entry.due) for entry in world.entries(EntryKind.RUN)] == [(moved.ref, later)]

@@ -34,10 +34,15 @@ def test_a_tick_claims_sends_and_moves_the_chain_on() -> None:
     report = world.tick()
     assert world.fires() == world.sent() == STEP, "to the end of its window, beyond the look-ahead"
     assert world.chain() == [360]
-    assert (report.handled.claimed, report.handled.sent, report.handled.done, report.handled.left) == (5, 5, 1, 0)
+    assert (
+        report.handled.fires.claimed,
+        report.handled.messages.sent,
+        report.handled.agenda.done,
+        report.handled.agenda.left,
+    ) == (5, 5, 1, 0)
     assert report.behind == -60 * SECOND or report.behind == 0
     world.wait(180)
-    assert world.tick().handled.claimed == 10, "ten fires share a step"
+    assert world.tick().handled.fires.claimed == 10, "ten fires share a step"
     assert world.fires() == world.sent() == STEP + NEXT
     assert world.chain() == [960]
 
@@ -66,7 +71,7 @@ def test_a_step_writes_its_two_entries_once_for_ten_fires() -> None:
     far(world)
     world.tick()
     world.wait(180)
-    assert world.tick(world.process(faults)).handled.claimed == 10
+    assert world.tick(world.process(faults)).handled.fires.claimed == 10
     assert faults.verbs().count("put") == faults.verbs().count("remove") == 1
     assert faults.count("BatchExecuteStatement") == 1
     assert faults.count("SendMessageBatch") == 1
@@ -83,9 +88,9 @@ def test_a_schedule_of_every_second_steps_no_further_than_it_must() -> None:
 def test_nothing_is_claimed_before_the_look_ahead() -> None:
     world = World()
     far(world, expression="4 12 * * *")
-    assert world.tick().handled.entries == 0
+    assert world.tick().handled.agenda.entries == 0
     world.wait(59)
-    assert world.tick().handled.entries == 0
+    assert world.tick().handled.agenda.entries == 0
     world.wait(1)
     world.tick()
     assert world.fires() == [240]
@@ -97,7 +102,7 @@ def test_an_idle_tick_makes_one_query_a_shard() -> None:
     services, asked = world.process(faults), list[list[str]]()
     for _ in range(11):
         report = world.tick(services)
-        assert (report.shards, report.behind, report.handled.entries) == (4, 0, 0)
+        assert (report.shards, report.behind, report.handled.agenda.entries) == (4, 0, 0)
         asked.append(faults.verbs())
         faults.calls.clear()
         world.wait(60)
@@ -113,7 +118,7 @@ def test_a_backlog_is_worked_off_within_the_tick_piece_by_piece() -> None:
     report = world.tick()
     assert world.fires() == list(range(60, 6 * 3600 + 181, 60))
     assert len(world.fires()) > 3 * LARGEST
-    assert (report.handled.cut, report.behind) == (3, 6 * HOUR - MINUTE)
+    assert (report.handled.schedules.cut, report.behind) == (3, 6 * HOUR - MINUTE)
     assert len(world.memory.entries()) == 1
 
 
@@ -181,7 +186,7 @@ def test_a_crash_between_claim_and_send_is_made_good_by_the_next_tick() -> None:
     assert report.locked == 1, "the dead ticker's lock lasts a while"
     world.wait(LOCK // SECOND + 1)
     report = world.tick(holder="another")
-    assert (report.handled.claimed, report.handled.resent) == (0, 5)
+    assert (report.handled.fires.claimed, report.handled.fires.resent) == (0, 5)
     world.live(120)
     assert world.began()[:2] == [60, 120]
 
@@ -214,7 +219,7 @@ def test_throttled_items_are_late_and_not_lost() -> None:
     far(world)
     some = Faults().at("claim", throttle=range(0, 5, 3), times=None).at("send", throttle=range(2), times=None)
     report = world.tick(world.process(some, rounds=1))
-    assert (report.handled.left, report.handled.done) == (1, 0)
+    assert (report.handled.agenda.left, report.handled.agenda.done) == (1, 0)
     assert len(world.fires()) == 3
     assert len(world.sent()) == 1
     world.tick()
@@ -228,7 +233,7 @@ def test_an_entry_stays_while_its_next_one_was_not_accepted() -> None:
     world = World()
     far(world)
     report = world.tick(world.process(Faults().at("put", throttle=[0], times=None)))
-    assert (report.handled.left, world.chain()) == (1, [60])
+    assert (report.handled.agenda.left, world.chain()) == (1, [60])
 
 
 # Locks and time.
@@ -354,16 +359,16 @@ def test_a_revision_that_cannot_be_read_stops_no_other_and_ends_in_quarantine(
     world.memory.put_revision("acme/bad", 1, ValueError("of a later release"))
     for count in range(1, MAX_FAILURES):
         report = world.tick()
-        assert report.handled.failed == 1
+        assert report.handled.agenda.failed == 1
         assert world.memory.entries()[0].failures == count
         assert not report.behind, "what fails by itself says nothing about the ticker's pace"
         world.wait(60)
     assert world.fires("acme/good") == [180]
     with caplog.at_level(logging.ERROR):
         report = world.tick()
-    assert report.handled.quarantined == 1
+    assert report.handled.agenda.quarantined == 1
     assert "entry.quarantined" in caplog.messages
-    assert world.tick().handled.entries == 0
+    assert world.tick().handled.agenda.entries == 0
     assert list(world.services.agenda.quarantined(0)) == [an_entry(NOON + MINUTE, owner="acme/bad").key]
 
 
@@ -374,7 +379,7 @@ def test_a_bad_entry_costs_each_tick_one_try() -> None:
     far(world, "backlog", window=DAY)
     world.memory.put_revision("acme/bad", 1, ValueError("of a later release"))
     world.wait(6 * 3600)
-    assert world.tick().handled.cut == 3
+    assert world.tick().handled.schedules.cut == 3
     assert world.memory.entries()[0].failures == 1
 
 
@@ -393,7 +398,7 @@ def test_an_unavailable_service_is_never_the_entrys_fault() -> None:
 def test_an_entry_whose_revision_is_gone_goes() -> None:
     world = World()
     world.services.agenda.put([an_entry(NOON, owner="acme/nobody")])
-    assert world.tick().handled.done == 1
+    assert world.tick().handled.agenda.done == 1
     assert world.memory.entries() == []
 
 
@@ -420,7 +425,7 @@ def test_a_completed_schedule_leaves_no_entry() -> None:
     world = World()
     far(world, expression="at(2026-05-04T12:02:00)")
     report = world.tick()
-    assert report.handled.completed == 1
+    assert report.handled.schedules.completed == 1
     assert world.memory.heads()[0].state is ScheduleState.COMPLETED
     assert world.memory.entries() == []
 
@@ -429,8 +434,8 @@ def test_completion_waits_for_an_answer() -> None:
     world = World()
     far(world, expression="at(2026-05-04T12:02:00)")
     report = world.tick(world.process(Faults().at("complete", before=fails, times=None)))
-    assert (report.handled.completed, report.handled.left, len(world.memory.entries())) == (0, 1, 1)
-    assert world.tick().handled.completed == 1
+    assert (report.handled.schedules.completed, report.handled.agenda.left, len(world.memory.entries())) == (0, 1, 1)
+    assert world.tick().handled.schedules.completed == 1
 
 
 def test_a_completed_schedule_that_was_changed_meanwhile_stays_as_it_was_changed() -> None:
@@ -460,7 +465,7 @@ def test_the_numbers_of_a_tick_say_what_happened() -> None:
     world.wait(90)
     report = world.tick()
     assert report.behind == 30 * SECOND
-    assert (report.handled.entries, report.handled.claimed, report.handled.resent) == (1, 5, 0)
+    assert (report.handled.agenda.entries, report.handled.fires.claimed, report.handled.fires.resent) == (1, 5, 0)
     assert world.memory.runs()[0].ref.owner == OWNER
 
 

@@ -840,7 +840,7 @@ def test_a_release_that_comes_too_late_changes_nothing() -> None:
     tickets: list[Any] = []
     world.during = lambda ctx: tickets.extend(worker.heartbeat.all())
     world.work(worker)
-    tickets[0].fence = 1
+    tickets[0].settled = False
     assert not release_run(worker, tickets[0])
     assert the_run(world).state is RunState.SUCCEEDED
 

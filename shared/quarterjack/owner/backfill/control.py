@@ -27,7 +27,15 @@ from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
-from quarterjack.fires.context import LOOKAHEAD, BackfillProgress, FireContext, TickCounts, postpone
+from quarterjack.fires.context import (
+    LOOKAHEAD,
+    BackfillProgress,
+    FireContext,
+    Handled,
+    ScheduleCounts,
+    TickCounts,
+    postpone,
+)
 from quarterjack.owner.backfill.advance import ROUNDS, BackfillMover, advance, mover_of
 from quarterjack.owner.backfill.records import note, read_backfill, read_runs, write_backfill
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
@@ -226,13 +234,13 @@ def _ends(backfill: StoredBackfill, revision: int, now: int, expires: int) -> It
 # The ticker's part.
 
 
-def look_after(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """Look after a backfill. Returns whether the entry may be deleted."""
+def look_after(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Advance a backfill whose worker may have crashed, and end it."""
     services, clock = context.services, context.clock
     owner, _, identity = entry.id.partition("#")
     backfill = read_backfill(owner, identity, services)
     if backfill is None:  # its creator may be about to put it
-        return clock() - entry.created_at > ORPHAN_PATIENCE
+        return Handled(may_go=clock() - entry.created_at > ORPHAN_PATIENCE)
     head = services.schedules.head(backfill.tenant, backfill.name)
     ready = readiness(backfill, head)
     if ready is Readiness.ORPHANED and backfill.state not in ENDED:
@@ -244,18 +252,19 @@ def look_after(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> 
         take_back(backfill, context)  # in case its owner's process crashed before that
     if backfill.state is BackfillState.PAUSED:
         is_resumed = clock() - entry.created_at <= ORPHAN_PATIENCE  # the entry comes before the state
-        return not is_resumed
+        return Handled(may_go=not is_resumed)
     current = head.revision if head is not None and ready is Readiness.READY else None
     mover = BackfillMover(owner, current, context)
     looked = entry.due - LOOKAHEAD - MINUTE  # or later, by the tick before this one
     until = clock() + BUDGET
     backfill = advance(mover, backfill, backfill.window, rounds=_WRITES, until=until, looked=looked)
-    counts.backfills.append(_progress(backfill, entry))
+    counts = TickCounts(schedules=ScheduleCounts(backfills=(_progress(backfill, entry),)))
     if backfill.state in ENDED and not backfill.window:
-        return True
+        return Handled(may_go=True, counts=counts)
     # Leave the entry for the next tick: beyond this one's look-ahead.
     due = -(-(clock() + LOOKAHEAD + SECOND) // MINUTE) * MINUTE
-    return due != entry.due and postpone(replace(entry, after=backfill.created), due, services)
+    may_go = due != entry.due and postpone(replace(entry, after=backfill.created), due, services)
+    return Handled(may_go=may_go, counts=counts)
 
 
 def _progress(backfill: StoredBackfill, entry: AgendaEntry) -> BackfillProgress:

@@ -258,8 +258,8 @@ def _after(plan: _Plan, context: FireContext) -> None:
     if plan.entry is None or plan.entry.due > context.clock() + SOON:
         return
     try:
-        failures = advance_chains([plan.entry], replace(context, ahead=SOON, reach=0)).failures
+        failures = advance_chains([plan.entry], replace(context, ahead=SOON, reach=0)).agenda.failures
     except QuarterjackError as problem:  # the change is made; the next tick handles the entry
-        failures = [(plan.entry, problem)]
+        failures = ((plan.entry, problem),)
     for entry, error in failures:
         log.warning("create.left_to_tick", extra={"entry": entry.key, "error": str(error)})

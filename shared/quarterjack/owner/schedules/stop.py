@@ -22,7 +22,7 @@ from quarterjack.domain.schedule import ChangeKind, ClosedBy, Head, Revision, Sc
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Conflict, ExpressionError, NotFound
 from quarterjack.fires.audit_entry import actor_of, audit_entry
-from quarterjack.fires.context import FireContext, TickCounts, revision_of
+from quarterjack.fires.context import GOES, STAYS, FireContext, Handled, revision_of
 from quarterjack.fires.plan import end_of
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.schedules.arm import resume
@@ -130,17 +130,17 @@ class _NoLongerNeeded(Exception):
     """The head has moved: another change was first."""
 
 
-def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> bool:
-    """Resume a schedule whose pause ends. True when the entry may go. Raises Unavailable, Conflict."""
+def end_pause(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Resume a schedule whose pause ends. Raises Unavailable, Conflict."""
     services = context.services
     tenant, _, name = entry.id.partition("/")
     head = services.schedules.head(tenant, name)
     if head is None or not _means(head, entry):
-        return True
+        return GOES
     options = revision_of(head, services).definition.options
     early = 0 if options.automatic_backfill else EARLY  # its fires lie in the pause, and must not start in it
     if entry.due > context.clock() + early:
-        return False
+        return STAYS
 
     def allow(now: Head | None) -> None:
         if now is None or not _means(now, entry):
@@ -150,7 +150,7 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
     try:
         resume(ScheduleCall(tenant=tenant, name=name), owners, early=early, allow=allow)
     except _NoLongerNeeded:
-        return True
+        return GOES
     except ExpressionError:  # the expression ended during the pause
         over = replace(
             head,
@@ -163,9 +163,9 @@ def end_pause(entry: AgendaEntry, context: FireContext, _counts: TickCounts) -> 
             actor=actor_of(context),
         )
         audit = audit_entry(AuditAct.COMPLETE, head.owner, context, before=head, after=over)
-        return services.schedules.close(over, expected=head.version, revision=None, audit=audit)
+        return Handled(may_go=services.schedules.close(over, expected=head.version, revision=None, audit=audit))
     log.info("schedule.resumed", extra={"tenant": tenant, "schedule": name})
-    return True
+    return GOES
 
 
 def _means(head: Head, entry: AgendaEntry) -> bool:

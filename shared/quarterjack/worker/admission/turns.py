@@ -19,7 +19,7 @@ from quarterjack.domain.message import reading
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
-from quarterjack.fires.context import FireContext, TickCounts, next_look
+from quarterjack.fires.context import GOES, FireContext, Handled, MessageCounts, TickCounts, next_look
 from quarterjack.fires.wait_queue import wait_queue_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
@@ -124,8 +124,8 @@ def put_turn_timer(owner: str, pair: RunHolder, services: Services, now: int) ->
         raise Unavailable("the agenda did not accept the entry of a run that has to wait for its turn")
 
 
-def check_turns(entry: AgendaEntry, context: FireContext, counts: TickCounts) -> bool:
-    """The ticker: let waiting runs of a schedule move up, send for who has no worker. True when the entry may go.
+def check_turns(entry: AgendaEntry, context: FireContext) -> Handled:
+    """The ticker: let waiting runs of a schedule move up, send for who has no worker.
 
     A holder that runs now may have no message: its worker can have leased it by a message that another worker has deleted since,
     when it enqueued that run. So the entry stays until all holders have ended, and sends for one whose worker vanished.
@@ -141,8 +141,9 @@ def check_turns(entry: AgendaEntry, context: FireContext, counts: TickCounts) ->
     alone = [pair for pair in alone if wait_queue_of(there[pair], services, clock) is None]
     overdue = [waiter.holder for waiter in turns.waiting if waiter.until is not None and waiter.until < clock()]
     if not (alone or running or turns.waiting or looked.unanswered):
-        return True
+        return GOES
     accepted = send_for(owner, [*alone, *overdue], services, clock)
-    counts.sent += len(alone) + len(overdue)
+    counts = TickCounts(messages=MessageCounts(sent=len(alone) + len(overdue)))
     later = replace(entry, id=owner, due=next_look(clock()), failures=0)
-    return later.due > entry.due and later.key in services.agenda.put([later]) and accepted
+    may_go = later.due > entry.due and later.key in services.agenda.put([later]) and accepted
+    return Handled(may_go=may_go, counts=counts)

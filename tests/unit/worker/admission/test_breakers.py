@@ -320,12 +320,12 @@ def test_what_was_held_is_no_late_send_of_the_ticker() -> None:
     world.minutes(20)
     world.tenants.reset_breaker("acme")
     released = world.tick()
-    assert released.handled.sent >= 60
-    assert released.handled.missed >= 60
-    assert released.handled.sent_late == 0
+    assert released.handled.messages.sent >= 60
+    assert released.handled.fires.missed >= 60
+    assert released.handled.messages.sent_late == 0
     later = Failing()
     later.minutes(8, tickers=0)
-    assert later.tick().handled.sent_late > 0, "as after an outage of the ticker"
+    assert later.tick().handled.messages.sent_late > 0, "as after an outage of the ticker"
 
 
 def test_a_tick_that_holds_something_back_says_so() -> None:

@@ -259,11 +259,11 @@ def test_fires_that_come_late_minutes_after_the_closing_are_late_on_purpose() ->
     world.minutes(20)
     world.tenants.reset_breaker("acme")
     first = world.tick(services=world.process(Faults().at("claim", before=fails, times=None)))
-    assert (first.handled.sent, hinted(Hint.OPEN, world.services) != []) == (0, True)
+    assert (first.handled.messages.sent, hinted(Hint.OPEN, world.services) != []) == (0, True)
     world.wait(60)
     second = world.tick()
-    assert second.handled.sent >= 10
-    assert second.handled.sent_late == 0
+    assert second.handled.messages.sent >= 10
+    assert second.handled.messages.sent_late == 0
     bodies = [decode(message.encode()) for message in world.memory.messages()]
     assert any(Wait.BREAKER in one.waited for one in bodies)
     world.wait(1000)
