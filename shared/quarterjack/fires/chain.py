@@ -16,6 +16,7 @@ from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.claim import FireClaim, MaterialiseResult, materialise
 from quarterjack.fires.context import (
     GOES,
+    NOTHING,
     FireContext,
     FireCounts,
     Handled,
@@ -74,7 +75,7 @@ def _read_revisions(
     entries: Sequence[AgendaEntry], context: FireContext
 ) -> tuple[list[tuple[AgendaEntry, Revision]], TickCounts]:
     """The entries with their revisions. An entry without one stops no other."""
-    keys, counts = [], TickCounts()
+    keys, counts = [], NOTHING
     for entry in entries:
         try:
             keys.append((entry, revision_key(entry)))
@@ -155,7 +156,7 @@ def _record_missed(
     planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext
 ) -> tuple[list[tuple[_PlannedEntry, MissedResult]], TickCounts]:
     """Record the fires that each entry skips, and check whether another ticker has skipped a fire that was claimed late."""
-    done, counts, now = [], TickCounts(), context.clock()
+    done, counts, now = [], NOTHING, context.clock()
     for each in planned:
         plan, fresh = each.plan, [claim for claim in each.claims if claim.ref in made.fresh]
         missed = MissedResult()
@@ -184,7 +185,7 @@ def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext) -> 
     """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
     nexts = [each.plan.following for each in planned if each.plan.following is not None]
     accepted = context.services.agenda.put(nexts) if nexts else frozenset()
-    handled, counts = list[_PlannedEntry](), TickCounts()
+    handled, counts = list[_PlannedEntry](), NOTHING
     for each in planned:
         following = each.plan.following
         if following is None:
@@ -195,8 +196,8 @@ def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext) -> 
             handled.append(each)
         else:  # not accepted; or the clock went back meanwhile, and the entry is its own next one
             counts += left(1)
-    cut = ScheduleCounts(cut=sum(each.plan.cut for each in handled))
-    counts += TickCounts(schedules=cut)
+    if cut := sum(each.plan.cut for each in handled):
+        counts += TickCounts(schedules=ScheduleCounts(cut=cut))
     return counts + removed([each.entry for each in handled], context.services)
 
 

@@ -157,6 +157,8 @@ class MaterialiseResult:
 
 def materialise(claims: Sequence[FireClaim], context: FireContext) -> MaterialiseResult:
     """Put the run of every claim and send its message. A claim that is not in ``done`` was throttled or lost a race: repeat it."""
+    if not claims:
+        return MaterialiseResult()
     services, clock = context.services, context.clock
     context.write_budget.take(len(claims), (claim.fire for claim in claims), clock())
     result, now = MaterialiseResult(), clock()

@@ -18,6 +18,7 @@ from quarterjack.fires.gates import Gate
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
 from quarterjack.stores.agenda import DuePage
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -71,15 +72,17 @@ class BackfillProgress:
     left: int  # fires that are still to be created
 
 
-@dataclass(frozen=True, kw_only=True)
+@value()
 class _Counts:
     """What a step has done. A caller adds what its steps return, field by field."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: mine + getattr(other, name) for name, mine in vars(self).items()})
+        mine, nothing = vars(self), type(self).__dict__  # a class has the defaults of its fields: what was not counted
+        more = {name: mine[name] + count for name, count in vars(other).items() if count is not nothing[name]}
+        return type(self)(**mine | more) if more else self
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class EntryCounts(_Counts):
     """What became of entries of the agenda."""
 
@@ -96,7 +99,7 @@ class EntryCounts(_Counts):
         return len(self.failures)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class FireCounts(_Counts):
     """What became of fires."""
 
@@ -116,7 +119,7 @@ class FireCounts(_Counts):
         return sum(each.skipped for each in self.misses)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class MessageCounts(_Counts):
     """What became of messages."""
 
@@ -135,7 +138,7 @@ class MessageCounts(_Counts):
         return max(self.lags, default=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ScheduleCounts(_Counts):
     """What became of schedules, backfills and incidents."""
 
@@ -148,7 +151,7 @@ class ScheduleCounts(_Counts):
     recovered: int = 0  # incidents that are over
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TickCounts(_Counts):
     """Counts of handled entries, by what they are about."""
 
@@ -165,7 +168,7 @@ class TickCounts(_Counts):
         return counted | derived | {"sent_late": self.messages.sent_late, "lag": self.messages.lag}
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Handled:
     """What the handler of a timer returns."""
 
@@ -173,6 +176,7 @@ class Handled:
     counts: TickCounts = TickCounts()
 
 
+NOTHING = TickCounts()
 GOES, STAYS = Handled(may_go=True), Handled(may_go=False)  # of a timer that has nothing to count
 
 
@@ -186,12 +190,12 @@ def failed_at(entry: AgendaEntry, problem: Exception) -> TickCounts:
 
 def left(entries: int) -> TickCounts:
     """So many entries stay."""
-    return TickCounts(agenda=EntryCounts(left=entries))
+    return TickCounts(agenda=EntryCounts(left=entries)) if entries else NOTHING
 
 
 def removed(entries: Sequence[AgendaEntry], services: Services) -> TickCounts:
     """Remove handled entries from the agenda."""
-    return TickCounts(agenda=EntryCounts(done=len(services.agenda.remove(entries)))) if entries else TickCounts()
+    return TickCounts(agenda=EntryCounts(done=len(services.agenda.remove(entries)))) if entries else NOTHING
 
 
 def sends(due: Sequence[int], accepted: Sequence[bool], now: int) -> MessageCounts:

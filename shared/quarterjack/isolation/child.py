@@ -85,6 +85,7 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     job = Job(name=place.job, function=function, policies=policies, payload_type=kind)
     return LeasedRun(
         received=received,
+        message=message,
         job=job,
         spec=RunSpec(job=run.job, due=run.due, timezone=order["timezone"]),
         policies=policies,

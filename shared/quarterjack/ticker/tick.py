@@ -20,6 +20,7 @@ from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import (
     GOES,
     LOOKAHEAD,
+    NOTHING,
     PAGE,
     STAYS,
     EntryCounts,
@@ -70,7 +71,8 @@ def dispatch(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts
     timers = [entry for entry in others if entry.key not in done]
     # The notice of an incident goes before the timer that looks for its end.
     timers.sort(key=lambda entry: entry.kind is not EntryKind.NOTICE)
-    context = replace(context, notices=NoticeRound())
+    if timers:
+        context = replace(context, notices=NoticeRound())
     for entry in timers:
         counts += _run_timer(entry, context)
     return counts
@@ -244,8 +246,8 @@ class _Tick:
         found = self._services.agenda.due(shard, upto=self._clock() + LOOKAHEAD, after=after, limit=PAGE)
         page = replace(found, entries=admitted(self._context.gates, found.entries))
         with self._lock:
-            held = len(found.entries) - len(page.entries)
-            self._report.handled += TickCounts(agenda=EntryCounts(held=held))
+            if held := len(found.entries) - len(page.entries):
+                self._report.handled += TickCounts(agenda=EntryCounts(held=held))
             if after is None and is_measured(self._report.now):
                 self._measure_ages(shard, found.entries)
             unlimited = (entry for entry in page.entries if plan_limit(self._context.gates, entry).until is None)
@@ -282,7 +284,7 @@ class _Tick:
                 handled = dispatch(list(urgent), self._context)
                 failures = handled.agenda.failures
                 failed |= {entry.key for entry, _ in failures}
-                handled += _count_failures(failures, self._services, self._clock)
+                handled += _count_failures(failures, self._services, self._clock) if failures else NOTHING
                 cut = cut or handled.schedules.cut > 0
                 with self._lock:
                     self._report.handled += handled

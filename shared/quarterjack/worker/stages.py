@@ -162,15 +162,12 @@ class ReadyRun:
     """A run that nothing keeps from its lease, or so it seems until every reason was asked."""
 
     received: ReceivedMessage
+    message: Message  # that was received
     job: Job
     spec: RunSpec  # what its row and its revision say
     policies: Policies  # of the job, with what the spec overrides
     payload: str | None  # JSON text
     governance: Governance  # what holds for its tenant, as it was admitted by
-
-    @property
-    def message(self) -> Message:
-        return self.received.message
 
     @property
     def in_flight(self) -> InFlightMessage:

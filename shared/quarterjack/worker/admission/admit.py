@@ -60,10 +60,15 @@ def _admit(
     job = worker.jobs.get(spec.job)
     if job is None:
         return unknown_job(worker, received, spec)
-    own = job.policies.overridden(spec.overrides)
-    policies = own if received.message.backfill is None else unhurried(own)
+    message, own = received.message, job.policies.overridden(spec.overrides)
     ready = ReadyRun(
-        received=received, job=job, spec=spec, policies=policies, payload=spec.payload, governance=governance
+        received=received,
+        message=message,
+        job=job,
+        spec=spec,
+        policies=own if message.backfill is None else unhurried(own),
+        payload=spec.payload,
+        governance=governance,
     )
     for reason in (*REASONS, acquire_turn) if received.definition.is_exclusive else REASONS:
         outcome = reason(worker, ready)

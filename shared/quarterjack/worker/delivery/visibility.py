@@ -53,6 +53,9 @@ class JobProgress:
     stage: str | None = None
 
 
+_NO_PERMITS, _NO_PROGRESS = RunPermits(), JobProgress()
+
+
 @dataclass(eq=False)
 class InFlightMessage:
     """A message that this process keeps hidden, as several threads see it.
@@ -62,7 +65,7 @@ class InFlightMessage:
 
     receipt: str
     ref: RunRef
-    permits: RunPermits = field(default_factory=RunPermits)
+    permits: RunPermits = _NO_PERMITS
     has_probe: bool = False  # it took a probe of a circuit breaker
     at_most_once: bool = False  # its message goes before the job's code, and its run is never given to another worker
     lease: Lease | None = None  # on its run; it stays after the run's end was recorded
@@ -70,7 +73,7 @@ class InFlightMessage:
     settled: bool = False  # the end of the attempt was recorded
     lost: bool = False  # another worker may have the run
     cancel_seen: int | None = None  # UTC ms at which a heartbeat saw that the run's cancellation was asked for
-    progress: JobProgress = field(default_factory=JobProgress)
+    progress: JobProgress = _NO_PROGRESS
     finished: bool = False  # its outcome was reported
     changed: threading.Condition = field(default_factory=threading.Condition)  # notified when any of this changes
 
