@@ -3,10 +3,10 @@
     .venv/bin/python -m tests.support.way            # one fire of a plain schedule
     .venv/bin/python -m tests.support.way --full     # its tenant has limits and a circuit breaker, its runs take turns and permits
 
-One fire goes through an installation in memory, with the tick, the pipeline and the executor of production. A module is on the way if one of
-its functions runs there. Properties count, and constructors that ``dataclass`` writes: so a module of values counts as soon as one is made.
-A module of constants and enumerations does not. The double in memory (``quarterjack.testing``) is left out, and with it the adapters whose
-place it takes on AWS.
+One fire goes through an installation in memory, with the tick, the pipeline and the executor of production. A module is on the way if one
+of its functions runs there. Properties count, and constructors that ``dataclass`` writes: so a module of values counts as soon as one is
+made. A module of constants and enumerations does not. The double in memory (``quarterjack.testing``) is left out, and with it the adapters
+whose place it takes on AWS.
 
 ``FLOW`` are the rooms that the fire goes through; the others are called from there: decisions, vocabulary, stores.
 """
@@ -83,7 +83,7 @@ def _watched(seen: Counter[str]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = print) -> None:
