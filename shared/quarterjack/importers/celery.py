@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import groupby
+from datetime import timedelta, tzinfo
+from itertools import groupby, takewhile
 from typing import Any
 
 from quarterjack.errors import ExpressionError, InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.celery_config import BeatConfig
-from quarterjack.importers.report import Collector, ImportReport, NotMapped
+from quarterjack.importers.report import Collector, ImportReport, NotMapped, told_apart
 from quarterjack.importers.text import slug
 from quarterjack.timing.cron.fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldSpec, FieldToken, values
 from quarterjack.timing.moments import UNITS
@@ -35,11 +35,13 @@ _FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
     "month_of_year": MONTH,
     "day_of_week": WEEKDAY,
 }
+_DECIDING = ("is_due", "remaining_estimate", "remaining_delta")  # methods of Celery's schedules
 _RUN = 3  # values in a row that are shorter as a range
 
 
 @dataclass
 class _Jobs:
+    names: Mapping[str, str]  # by tasks
     tasks: dict[str, str] = field(default_factory=dict)  # names of tasks by jobs'
     queues: set[str] = field(default_factory=set)
 
@@ -49,7 +51,9 @@ def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None 
 
     ``text`` is the module's source, for the line numbers; ``timezone`` replaces the app's.
     """
-    found, jobs, lines = Collector(module), _Jobs(), _lines(text)
+    tasks = [(slug(task), task) for entry in beat.entries.values() if (task := _task(entry)) is not None]
+    jobs = _Jobs(names={task: name for (_, task), name in zip(tasks, told_apart(tasks), strict=True)})
+    found, lines = Collector(module), _lines(text)
     zone = timezone or str(beat.zone or "UTC")
     for name, entry in beat.entries.items():
         _entry(str(name), entry, lines.get(str(name), 0), zone, found, jobs)
@@ -73,20 +77,24 @@ def _lines(text: str) -> dict[str, int]:
     return {str(node.value): node.lineno for node in sorted(texts, key=lambda node: -node.lineno)}  # the first counts
 
 
+def _task(entry: Any) -> str | None:
+    """The task of an entry; None: it is no entry."""
+    task = entry.get("task") if isinstance(entry, Mapping) and "schedule" in entry else None
+    return task if isinstance(task, str) else None
+
+
 def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: _Jobs) -> None:
-    task = entry.get("task") if isinstance(entry, Mapping) else None
-    if not isinstance(task, str) or "schedule" not in entry:
+    task = _task(entry)
+    if task is None:
         found.left(line, name, "it has no task and schedule")
         return
-    notes, job = list[str](), slug(task)
-    while jobs.tasks.get(job, task) != task:  # names that differ only in characters that a job's name may not contain
-        job += "-2"
+    notes, job = list[str](), jobs.names[task]
     args, kwargs = list(entry.get("args") or ()), dict(entry.get("kwargs") or {})
     try:
         words = {
             "job": job,
-            **times_of(entry["schedule"], notes),
             "timezone": zone,
+            **times_of(entry["schedule"], notes),
             "payload": {**({"args": args} if args else {}), **({"kwargs": kwargs} if kwargs else {})} or None,
             **_options(entry.get("options") or {}, notes),
             "catch_up": "latest",
@@ -97,7 +105,7 @@ def _entry(name: str, entry: Any, line: int, zone: str, found: Collector, jobs: 
     if entry.get("relative"):
         notes.append(f"relative: {_UNROUNDED}")
     notes += [f"{key} is left out: nothing here corresponds to it" for key in entry if key not in _KEYS]
-    if found.entry(line, f"{name}: {task}", name, words, notes) is not None:
+    if found.entry(line, f"{name}: {task}", name, words, notes):
         jobs.tasks[job] = task
         jobs.queues |= {words["queue"]} if "queue" in words else set()
 
@@ -118,7 +126,13 @@ def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def times_of(schedule: Any, notes: list[str]) -> dict[str, Any]:
-    """Expression and rule of a schedule of Celery: a crontab, a timedelta, seconds. Raises NotMapped."""
+    """Expression, rule and a zone of its own of a schedule of Celery: a crontab, a timedelta, seconds. Raises NotMapped."""
+    if (zone := _own_zone(schedule)) is not None:
+        return {**_crontab(schedule, notes), "timezone": zone}
+    if _decides_itself(schedule):
+        raise NotMapped(
+            f"its class {type(schedule).__name__} decides itself when it is due: write it as cron, a rate or a recurrence rule"
+        )
     if hasattr(schedule, "_orig_minute"):
         return _crontab(schedule, notes)
     if hasattr(schedule, "lat") and hasattr(schedule, "lon"):
@@ -128,6 +142,20 @@ def times_of(schedule: Any, notes: list[str]) -> dict[str, Any]:
     if getattr(schedule, "relative", False):
         notes.append(f"relative=True: {_UNROUNDED}")
     return {"expression": _rate(getattr(schedule, "run_every", schedule))}
+
+
+def _own_zone(schedule: Any) -> str | None:
+    """The zone of a crontab that has its own: TzAwareCrontab of django_celery_beat."""
+    zone = getattr(schedule, "__dict__", {}).get("tz")
+    named = type(schedule).__name__ == "TzAwareCrontab" and hasattr(schedule, "_orig_minute")
+    return str(zone) if named and isinstance(zone, tzinfo) else None
+
+
+def _decides_itself(schedule: Any) -> bool:
+    """Whether a class derived from one of Celery's has rules of its own, so that its fields do not say when it is due."""
+    classes = type(schedule).__mro__
+    own = list(takewhile(lambda one: one.__module__.partition(".")[0] != "celery", classes))
+    return len(own) < len(classes) and any(name in vars(one) for one in own for name in _DECIDING)
 
 
 def _rate(every: Any) -> str:
@@ -146,7 +174,7 @@ def _rate(every: Any) -> str:
 
 def _crontab(schedule: Any, notes: list[str]) -> dict[str, Any]:
     texts = {name: _field(schedule, name, spec) for name, spec in _FIELDS.items()}
-    if getattr(schedule, "nowfun", None) is not None:
+    if getattr(schedule, "nowfun", None) is not None and _own_zone(schedule) is None:
         notes.append("its own clock (nowfun) is left out")
     words: dict[str, Any] = {"expression": " ".join(texts.values())}
     day, weekday = texts["day_of_month"], texts["day_of_week"]

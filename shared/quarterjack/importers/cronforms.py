@@ -10,6 +10,9 @@ from quarterjack.importers.text import starts_another
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
 _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
+_OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time, and the command
+    r"(?:[0-9]+|@(?:daily|weekly|monthly|yearly|annually))[ \t]+[0-9]+[ \t]+(?=[A-Za-z0-9_.:-]{3})[A-Za-z][\w.:-]*[ \t]+\S.*"
+)
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
@@ -75,6 +78,13 @@ def form_of(text: str, source: str) -> CrontabForm:
         setting = SETTING.fullmatch(line)
         if setting and setting["plain"] == _HOURS:
             return CrontabForm.ANACRON
+    entries = [
+        line
+        for raw in text.split("\n")
+        if (line := raw.strip(" \t\r")) and line[0] != "#" and not SETTING.fullmatch(line)
+    ]
+    if entries and all(map(_OF_ANACRON.fullmatch, entries)):
+        return CrontabForm.ANACRON
     pairs = _first_words(text)
     users = all(USER.fullmatch(first) and second and second[0] != "-" for first, second in pairs)
     named = any(first in _ACCOUNTS for first, _ in pairs)

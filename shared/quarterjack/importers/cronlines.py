@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.text import starts_another
+from quarterjack.importers.text import starts_another, without_secrets
 
 LONGEST = 100_000  # characters of a line: cron itself takes a thousand
 _BLANKS = re.compile(r"[ \t]+")
@@ -104,7 +104,7 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
         line = raw.removesuffix("\r")
         if len(line) > LONGEST:
             remedy = "put the command into a script and call that"
-            raise InvalidInput(f"{source}:{number}", line, f"has {len(line):,} characters", remedy)
+            raise InvalidInput(f"{source}:{number}", without_secrets(line), f"has {len(line):,} characters", remedy)
         stripped = line.strip(" \t")
         if stripped and not stripped.startswith("#"):
             yield _read(number, line, " ".join(comment), form)
@@ -115,6 +115,17 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
             comment.append(words)
+
+
+def is_timed(text: str, form: CrontabForm) -> bool:
+    """Whether a line begins as an entry does, with times or a period; an entry may be wrong for all that."""
+    line = text.lstrip(" \t")
+    if line.startswith("@") or _OF_FCRON.match(line):
+        return True
+    if form is CrontabForm.ANACRON:
+        return line[:1].isdecimal()
+    words = words_of(line, 5)[:5]
+    return len(words) == 5 and all(FIELD.fullmatch(word) for word in words)
 
 
 def _is_no_text(words: str) -> bool:

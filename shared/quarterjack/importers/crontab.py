@@ -19,12 +19,14 @@ from quarterjack.importers.cronlines import (
     CrontabEntry,
     CrontabForm,
     CrontabSetting,
+    Read,
     UnreadableLine,
+    is_timed,
     lines_of,
 )
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
 from quarterjack.importers.templates import refuse_template
-from quarterjack.importers.text import is_skipped_while_locked, names_a_secret, program_of, stem_of
+from quarterjack.importers.text import is_skipped_while_locked, names_a_secret, program_of, stem_of, without_secrets
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
 from quarterjack.timing.timetables import stable
 
@@ -32,6 +34,9 @@ _WORDS = {"@every_minute": "* * * * *", "@every_second": "rate(1 second)"}  # Fr
 _PERIODS = {"1": "@daily", "7": "@weekly", "30": "@monthly"}  # anacron's, in days
 _DAYS = {"@daily": "* * *", "@weekly": "* * 0", "@monthly": "1 * *"}  # the day fields of these words
 _NEVER = {"@reboot": "runs when cron starts, which is at no time; start it with the worker or the machine (systemd)"}
+_SHEBANG = re.compile(
+    r"#![ \t]*\S*?/?(?:env[ \t]+(?:-S[ \t]+)?)?(?P<program>(?:ba|da|k|z)?sh|python|perl|ruby|php|node)[0-9.]*\b"
+)
 _RANDOM = re.compile(r"([0-9]*)~([0-9]*)")  # cronie: one value of a range, drawn when cron starts
 _OPEN_STEP = re.compile(r"(^|,)[0-9]+/[0-9]+")
 _NOT_MAPPED = {
@@ -77,6 +82,7 @@ def read_crontab(
     if doubtful and form is CrontabForm.USER:
         state.doubt = f"{doubtful} is read as a command; if it is the user of each line: --system, else --user"
     lines = list(lines_of(text, source, form=form))
+    _refuse_prose(lines, text, source, form)
     names = _names([line.command for line in lines if isinstance(line, CrontabEntry)])
     for line in lines:
         if isinstance(line, CrontabSetting):
@@ -91,6 +97,29 @@ def read_crontab(
         raise InvalidInput(source, "", "has no entry: nothing in it is due", "give a crontab: crontab -l > FILE")
     owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
     return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
+
+
+def _refuse_prose(lines: Sequence[Read], text: str, source: str, form: CrontabForm) -> None:
+    """Raise InvalidInput for a script, or for a text with more lines of something else than of a crontab. cron refuses it whole, too."""
+    own = [
+        (line, before)
+        for before, line in zip([None, *lines], lines, strict=False)
+        if not isinstance(line, CrontabSetting)
+    ]
+    others = [
+        line for line, before in own if not is_timed(line.text, form) and not (before and before.text.endswith("\\"))
+    ]
+    script = _SHEBANG.match(text)
+    if not others or not (script or len(others) * 2 > len(own)):
+        return
+    more = f", and {len(others) - 1} more lines are none" if len(others) > 1 else ""
+    what = (
+        f"is a line of a {script['program']} script, which is no crontab"
+        if script
+        else f"is no line of a crontab{more}"
+    )
+    shown, remedy = without_secrets(others[0].text.strip())[:60], "give the crontab alone, as crontab -l prints it"
+    raise InvalidInput(f"{source}:{others[0].number}", shown, what, remedy)
 
 
 def _names(commands: Sequence[str]) -> dict[str, str]:

@@ -7,19 +7,21 @@ rule. A target without a ready job becomes a stub for the user to write, and its
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from quarterjack.apply.nodes import YamlNode, read_documents
+from quarterjack.apply.nodes import YamlNode
 from quarterjack.domain.payload import MAX_DEPTH, DuplicateKey, is_too_deep, parse_json
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
-from quarterjack.importers.report import Collector, Conversion, ImportReport
-from quarterjack.importers.templates import refuse_template
+from quarterjack.importers.report import Collector, Conversion, ImportReport, told_apart
+from quarterjack.importers.templates import read_rendered, refuse_template
 from quarterjack.importers.text import as_documents, slug, stem_of
 from quarterjack.ready_jobs.targets import can_call
 from quarterjack.timing import next_fires
@@ -56,6 +58,7 @@ _REMARKS = (
 
 @dataclass
 class _Jobs:
+    names: Mapping[str, str]  # by what they call
     ready: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)  # name: ARN, parameters
     unwritten: dict[str, str] = field(default_factory=dict)  # name: what it shall call
 
@@ -74,17 +77,18 @@ class _Item:
 def read_eventbridge(text: str, source: str, *, now: datetime) -> ImportReport:
     """Convert a listing; schedules without a fire after ``now`` are not converted. Raises InvalidInput with line and remedy."""
     refuse_template(text, source, reader="eventbridge")
-    found, jobs = Collector(source), _Jobs()
-    for document in read_documents(as_documents(text, source), source):
-        for node in _items(document):
-            _item(node, now, found, jobs)
+    documents = read_rendered(as_documents(text, source), source)
+    nodes = [node for document in documents for node in _items(document)]
+    found, jobs = Collector(source), _Jobs(names=_names_of_jobs(nodes))
+    for node in nodes:
+        _item(node, now, found, jobs)
     if not found.lines:
         remedy = "give what aws scheduler get-schedule, or aws events list-rules, prints"
         raise InvalidInput(source, text[:40], "has no schedule and no rule", remedy)
     return found.report(
         "schedules and rules of EventBridge",
         f"eventbridge/{stem_of(source, 'schedules')}",
-        _REMARKS if found.schedules else (),
+        _REMARKS,
         lambda: jobs_file.for_targets(source, jobs.ready, jobs.unwritten),
     )
 
@@ -126,15 +130,41 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
             how = f"aws scheduler get-schedule --name {name}{place}"
             found.left(node.line, text, f"list-schedules does not say when it is due: {how}")
         return
-    of_rule = manifest.all("Targets")
-    targets = of_rule or [node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")]
+    targets = _targets(node)
     for target in targets:
-        full = f"{text}/{manifest.text('Id', of=target)}" if of_rule else text  # whatever other targets there are
+        own = manifest.text("Id", of=target) or "/".join(_resource(manifest.text("Arn", of=target) or "target"))
+        full = f"{text}/{own}" if manifest.all("Targets") else text  # whatever other targets there are
         item = _Item(Manifest(node, _RULES), node, target, full, expression)
         for other in targets:
             if other is not target:
                 item.manifest.take(other)  # it becomes a schedule of its own
         _scheduled(item, now, found, jobs)
+
+
+def _targets(node: YamlNode) -> list[YamlNode]:
+    """The targets of a rule, or the one of a schedule, which has no fields if nothing is known of it."""
+    target = node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")
+    return Manifest(node, _RULES).all("Targets") or [target]
+
+
+def _names_of_jobs(nodes: Sequence[YamlNode]) -> dict[str, str]:
+    """The name of the job for each ARN with its parameters: resources of one name in several regions have jobs of their own."""
+    pairs = []
+    for manifest, target in ((Manifest(node, _RULES), target) for node in nodes for target in _targets(node)):
+        with suppress(InvalidInput):  # its entry is refused
+            if arn := manifest.text("Arn", of=target):
+                pairs.append((slug("/".join(_resource(arn))), _meaning(arn, _parameters(manifest, target))))
+    return {meaning: name for (_, meaning), name in zip(pairs, told_apart(pairs), strict=True)}
+
+
+def _meaning(arn: str, parameters: Mapping[str, str]) -> str:
+    return json.dumps([arn, parameters], sort_keys=True)
+
+
+def _parameters(manifest: Manifest, target: YamlNode) -> dict[str, str]:
+    """The parameters of a target's call. Raises InvalidInput."""
+    given = {name: manifest.text(kind, name, of=target) for kind, name in sorted(_PARAMETERS)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _scheduled(item: _Item, now: datetime, found: Collector, jobs: _Jobs) -> None:
@@ -220,16 +250,13 @@ def _call(item: _Item, jobs: _Jobs, notes: list[str]) -> dict[str, Any]:
         name = f"rule/{slug(item.name)}"
         jobs.unwritten[name] = f"what the rule {item.name} calls"
         return {"job": name, "paused": True}
-    given = {name: manifest.text(kind, name, of=target) for kind, name in sorted(_PARAMETERS)}
-    parameters = {name: value for name, value in given.items() if value is not None}
+    parameters = _parameters(manifest, target)
     payload = _payload(manifest.text("Input", of=target), notes)
-    name = slug("/".join(_resource(arn)))
+    name = jobs.names[_meaning(arn, parameters)]
     if not can_call(arn):
         notes.append(f"there is no ready call of {arn}: write the job {name}; until then the schedule is paused")
         jobs.unwritten[name] = arn
         return {"job": name, "paused": True, "payload": payload}
-    while name in jobs.ready and jobs.ready[name] != (arn, parameters):
-        name += "-2"
     jobs.ready[name] = (arn, parameters)
     return {"job": name, "payload": payload}
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from quarterjack.apply.nodes import YamlNode, read_documents
+from quarterjack.apply.nodes import YamlNode
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
-from quarterjack.importers.templates import refuse_template, why_not
+from quarterjack.importers.templates import read_rendered, refuse_template, why_not
 from quarterjack.importers.text import names_a_secret, stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
@@ -79,7 +79,7 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
     """
     refuse_template(text, source, reader="kubernetes")
     found, zoned = Collector(source), True
-    for document in read_documents(text, source):
+    for document in read_rendered(text, source):
         if document.value is None:  # what a template has left of itself
             continue
         if not isinstance(document.value, (dict, list)):

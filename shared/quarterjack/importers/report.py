@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,7 @@ from quarterjack.domain.payload import DuplicateKey, parse_json
 from quarterjack.domain.schedule import Definition
 from quarterjack.errors import InvalidInput
 from quarterjack.importers.text import slug, without_secrets
+from quarterjack.timing.timetables import stable
 
 _HIDDEN = (
     "what looks like a secret is shown as … here; payloads keep it as it is: let the job fetch secrets by name instead"
@@ -76,61 +78,97 @@ class NotMapped(Exception):
     """An entry cannot be expressed here; the text says why."""
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """A line that became a schedule, before it is known which others want its name."""
+
+    place: int  # in the list of lines
+    given: str  # name in the source
+    words: dict[str, Any]
+
+    def meaning(self) -> str:
+        """What tells it from another schedule of its name. A variable above it in a crontab does not, as it is not of its line."""
+        payload = self.words.get("payload")
+        if isinstance(payload, dict):
+            payload = {key: value for key, value in payload.items() if key not in ("environment", "shell")}
+        return json.dumps([self.words.get("expression"), self.words.get("timezone"), payload], sort_keys=True)
+
+
+def told_apart(wanted: Iterable[tuple[str, str]]) -> list[str]:
+    """A name for each pair of wanted name and meaning: with a digest of the meaning if the name has another meaning too.
+
+    Neither their order nor their number decides, so that a line put in between renames none of the others.
+
+    >>> told_apart([("mail", "a"), ("sync", "b"), ("sync", "c"), ("sync", "b")])
+    ['mail', 'sync-4f75', 'sync-2c1b', 'sync-4f75']
+    """
+    pairs = list(wanted)
+    counts = Counter(name for name, _ in set(pairs))
+    return [name if counts[name] == 1 else f"{name}-{stable(meaning) % 16**4:04x}" for name, meaning in pairs]
+
+
 class Collector:
     """Collects lines and schedules while a source is read."""
 
     def __init__(self, source: str) -> None:
-        self.lines: list[ImportedLine] = []
-        self.schedules: dict[str, Mapping[str, Any]] = {}
+        self.lines: list[ImportedLine] = []  # those of entries have no name yet
         self._source = source
-        self._counts: dict[str, int] = {}  # names in use
+        self._entries: list[_Entry] = []
         self._hides = False  # a line has a secret
 
     def setting(self, line: int, text: str, fit: Conversion, *notes: str) -> None:
         """Record a line that is no schedule."""
-        self.lines.append(ImportedLine(line=line, text=self._shown(text), fit=fit, notes=notes, is_entry=False))
+        self._add(line, text, fit, notes, is_entry=False)
 
     def left(self, line: int, text: str, *notes: str) -> None:
         """Record a line that is not converted."""
-        self.lines.append(ImportedLine(line=line, text=self._shown(text), fit=Conversion.LEFT, notes=notes))
+        self._add(line, text, Conversion.LEFT, notes)
 
-    def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> str | None:
-        """Record a line that becomes a schedule if its fields are valid. Returns the schedule's name, None if they are not."""
-        differences = list(notes)
-        wanted = slug(name)
-        if wanted != name:
-            differences.append(f"{name!r} is not a valid name: it becomes {wanted}")
-        chosen = wanted
-        while chosen in self._counts:  # name-2, name-3 …
-            self._counts[wanted] += 1
-            chosen = f"{wanted}-{self._counts[wanted]}"
-        self._counts[chosen] = 1
+    def entry(self, line: int, text: str, name: str, words: Mapping[str, Any], notes: Sequence[str] = ()) -> bool:
+        """Record a line that becomes a schedule if its fields are valid. Returns whether they are."""
         try:
-            self.schedules[chosen] = _normal(chosen, words, f"{self._source}:{line}")
+            normal = _normal(slug(name), words, f"{self._source}:{line}")
         except InvalidInput as problem:
             self.left(line, text, str(problem))
-            return None
-        fit = Conversion.DIFFERS if differences else Conversion.EXACT
-        self.lines.append(
-            ImportedLine(line=line, text=self._shown(text), fit=fit, name=chosen, notes=tuple(differences))
-        )
-        return chosen
+            return False
+        self._entries.append(_Entry(len(self.lines), name, normal))
+        differs = bool(notes) or slug(name) != name
+        self._add(line, text, Conversion.DIFFERS if differs else Conversion.EXACT, notes)
+        return True
 
-    def _shown(self, text: str) -> str:
-        shown = without_secrets(text)
-        self._hides = self._hides or shown != text
-        return shown
+    def _add(self, line: int, text: str, fit: Conversion, notes: Sequence[str], *, is_entry: bool = True) -> None:
+        shown, *said = map(without_secrets, (text, *notes))
+        self._hides = self._hides or [shown, *said] != [text, *notes]
+        self.lines.append(ImportedLine(line=line, text=shown, fit=fit, notes=tuple(said), is_entry=is_entry))
+
+    def _named(self) -> dict[str, Mapping[str, Any]]:
+        """The schedules by name; the lines get the names too. Of lines that are equal, one has the name and the others numbers."""
+        names = told_apart((slug(entry.given), entry.meaning()) for entry in self._entries)
+        schedules: dict[str, Mapping[str, Any]] = {}
+        for entry, wanted in zip(self._entries, names, strict=True):
+            name, number = wanted, 1
+            while name in schedules:
+                number += 1
+                name = f"{wanted}-{number}"
+            schedules[name] = entry.words
+            line = self.lines[entry.place]
+            note = (
+                () if slug(entry.given) == entry.given else (f"{entry.given!r} is not a valid name: it becomes {name}",)
+            )
+            self.lines[entry.place] = replace(line, name=name, notes=(*line.notes, *note))
+        return schedules
 
     def report(self, read_as: str, managed_by: str, remarks: Sequence[str], jobs: Callable[[], str]) -> ImportReport:
-        """The result of the import. ``jobs`` makes the Python source of the jobs, which is needed only if there are schedules."""
+        """The result of the import. ``jobs`` makes the Python source of the jobs. Without schedules neither it nor a remark is needed."""
+        schedules = self._named()
         return ImportReport(
             source=self._source,
             read_as=read_as,
             managed_by=managed_by,
             lines=self.lines,
-            schedules=self.schedules,
-            remarks=[*remarks, *([_HIDDEN] if self._hides else [])],
-            jobs=jobs() if self.schedules else None,
+            schedules=schedules,
+            remarks=[*(remarks if schedules else ()), *([_HIDDEN] if self._hides else [])],
+            jobs=jobs() if schedules else None,
         )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
-from quarterjack.apply.nodes import YamlNode
+from quarterjack.apply.nodes import YamlNode, read_documents
 from quarterjack.errors import InvalidInput
+from quarterjack.importers.text import without_secrets
 
 _DEPLOYED = (
     "deploy it, then quarterjack import eventbridge, which asks AWS; or give it what aws scheduler get-schedule prints"
@@ -19,14 +21,14 @@ _TIMER = (
     "declare its times, with a job that does what its service does: OnCalendar=Mon..Fri 03:30 is expression: 30 3 * * MON-FRI,"
     " RandomizedDelaySec= is window, Persistent=true is catch_up: latest, OnUnitActiveSec=15min is rate(15 minutes)"
 )
-_KINDS = (
-    (
-        re.compile(
-            r"\{\{-?\s*(?:/\*|(?:if|range|with|toYaml)\s+\S|(?:include|define|template)\s+[\"'`]|(?:end|else)\b|[.$])"
-        ),
-        "looks like a template of Helm",
-        "render it: helm template CHART | quarterjack import kubernetes -",
+_HELM = (
+    re.compile(
+        r"\{\{-?\s*(?:/\*|(?:if|range|with|toYaml)\s+\S|(?:include|define|template)\s+[\"'`]|(?:end|else)\b|[.$])"
     ),
+    "looks like a template of Helm",
+    "render it: helm template CHART | quarterjack import kubernetes -",
+)
+_KINDS = (
     (
         re.compile(
             r"^[\"' \t{]*Transform[\"']?:[\"'\[\s-]*AWS::Serverless|Type[\"']?:\s*[\"']?AWS::Serverless::",
@@ -59,14 +61,18 @@ _KINDS = (
     ),
     (re.compile(r"^\[(?:Unit|Timer|Service|Install)\][ \t]*\r?$", re.MULTILINE), "is a unit of systemd", _TIMER),
 )
-_UNRENDERED = (  # of crontabs alone: a command may have {{.Names}} and {{json .}} of Go
+_UNRENDERED = (  # a command may have {{.Names}} and {{json .}} of Go
     re.compile(
         r"^(?![ \t]*#)[^\n]*(?:\{\{-?[ \t]{0,9}(?!(?:end|else)\b)[A-Za-z_][\w.]{0,99}[ \t]{0,9}(?:\|[^\n}]{0,99})?-?\}\}"
         r"|<%[=-]|\{%-?[ \t]{0,9}(?:if|for|set|include|end\w+|else)\b)",
         re.MULTILINE,
     ),
     "has placeholders of a template",
-    "render the template first, and import the crontab that it becomes",
+    "render the template first, and import what it becomes",
+)
+_JSON = re.compile(r"\s*(?:\[|\{\s*\")")
+_DECIDING = re.compile(  # fields of a schedule; others have texts of other programs
+    r"(?:^|\.)(?:schedule|timeZone|suspend|concurrencyPolicy|metadata\.name(?:space)?|Name|ScheduleExpression)$"
 )
 _PROGRAM = re.compile(
     r"^(?:import\b[^\n]*[ \t]from[ \t]|import[ \t]+['\"]|export[ \t]+(?:default|const|class|=)|module\.exports\b"
@@ -99,6 +105,18 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         re.compile(r"\A(?=.*^[\"']?on[\"']?:)(?=.*^jobs:)", re.MULTILINE | re.DOTALL),
         "is a workflow of GitHub Actions",
         "declare its schedules, which GitHub reads in UTC, with a job that does the work",
+    ),
+    (
+        "crontab",
+        re.compile(r"^[ \t]*\[job-(?:exec|run|local|service-run)\b", re.MULTILINE),
+        "is a configuration of Ofelia",
+        "declare its schedules: '0 30 2 * * *' has seconds first here too, @every 1h30m is rate(90 minutes), no-overlap is overlap: skip",
+    ),
+    (
+        "crontab",
+        re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE),
+        "is a text in Markdown",
+        "give the crontab in it alone",
     ),
     (
         "crontab",
@@ -137,10 +155,31 @@ def refuse_template(text: str, source: str, *, reader: str) -> None:
     """Raise InvalidInput, with the line, for a text of another kind than ``reader`` reads: ``crontab``, ``kubernetes``, ``eventbridge``."""
     if found := _PROGRAM.search(text):
         _refuse(text, source, found, *next(kind[1:] for kind in _PROGRAMS if kind[0].search(text)))
-    templates = _KINDS[1:] if reader == "crontab" else _KINDS
     others = [kind[1:] for kind in _ELSEWHERE if reader in kind[0]]
     unrendered = [_UNRENDERED] if reader == "crontab" else []  # last: a workflow has ${{ }}, too
-    for pattern, problem, remedy in (*templates, *others, *unrendered):
+    helm = [_HELM] if reader == "eventbridge" and not _JSON.match(text) else []
+    _refuse_any([*helm, *_KINDS, *others, *unrendered], text, source)
+
+
+def read_rendered(text: str, source: str) -> list[YamlNode]:
+    """The documents of YAML. Raises InvalidInput, with the line, if it is none, or a template with placeholders.
+
+    A rendered document may have placeholders of other programs, as in ``kubectl get -o go-template='{{range .items}}'``.
+    """
+    try:
+        documents = list(read_documents(text, source))
+    except InvalidInput:
+        _refuse_any([_HELM, _UNRENDERED], text, source)
+        raise
+    for leaf in (leaf for document in documents for leaf in document.leaves() if _DECIDING.search(leaf.path)):
+        for pattern, problem, remedy in (_HELM, _UNRENDERED):
+            if isinstance(leaf.value, str) and pattern.search(leaf.value):
+                raise InvalidInput(f"{source}:{leaf.line}", without_secrets(leaf.value)[:60], problem, remedy)
+    return documents
+
+
+def _refuse_any(kinds: Iterable[tuple[re.Pattern[str], str, str]], text: str, source: str) -> None:
+    for pattern, problem, remedy in kinds:
         if found := pattern.search(text):
             _refuse(text, source, found, problem, remedy)
 
@@ -148,7 +187,7 @@ def refuse_template(text: str, source: str, *, reader: str) -> None:
 def _refuse(text: str, source: str, found: re.Match[str], problem: str, remedy: str) -> NoReturn:
     begin = found.start() + len(found[0]) - len(found[0].lstrip())
     line = text.count("\n", 0, begin) + 1
-    raise InvalidInput(f"{source}:{line}", text.split("\n")[line - 1].strip()[:60], problem, remedy)
+    raise InvalidInput(f"{source}:{line}", without_secrets(text.split("\n")[line - 1].strip())[:60], problem, remedy)
 
 
 def why_not(node: YamlNode, kind: object) -> tuple[bool, str]:

@@ -13,12 +13,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # not tab and line feed
 _NOT_BLANK = re.compile(r"\S")
 _PAIR = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")  # JSON's way past U+FFFF
 _WIDE = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, as PowerShell writes it
-_SENSITIVE = r"[\w-]{0,60}?(?:passw(?:or)?d|passphrase|pass|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key)"
+_SENSITIVE = r"[\w-]{0,60}?(?:passw(?:or)?d|passphrase|pass|pwd|secret|token|credentials?|(?:api|access|auth|cron|private)[_-]?key)"
 _NAME_OF_SECRET = re.compile(rf"{_SENSITIVE}(?:[_-]?(?:id|key|\d+))?", re.IGNORECASE)
 _SECRETS = re.compile(
     rf"""(?:(?<![\w-]){_SENSITIVE}["']?[ \t]*[=:][ \t]*|(?<![\w-])--?{_SENSITIVE}[ \t]+(?=[^\s-])"""
     r"""|mysql\w*(?:[ \t]+-?[\w./=-]+){0,8}?[ \t]+-p|(?:Bearer|Basic)[ \t]+"""
-    r"""|[a-z][a-z0-9+]{1,20}://[^\s/@:]{0,100}:(?=[^\s/@]{1,200}@))"""
+    r"""|[a-z][a-z0-9+]{1,20}://[^\s/@:]{0,100}:(?=[^\s/@]{1,200}@)"""
+    r"""|(?<![\w-])(?:-u|--(?:proxy-)?user)[ \t=]{0,9}["']?[A-Za-z_][^\s:/'"]{0,100}:(?=[^\s/])|sshpass[ \t]+-p[ \t]*"""
+    r"""|redis-cli(?:[ \t]+-?[\w./=-]+){0,8}?[ \t]+-a[ \t]+|[?&](?:key|sig|signature|code)="""
+    r"""|hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/|api\.telegram\.org/bot"""
+    r"""|(?<!\w)(?=(?:xox[a-z]-|gh[a-z]_|github_pat_|glpat-|[rs]k_live_)\w))"""
     r"""(?P<value>"[^"$]+"|'[^'$]+'|[^\s"'|;&@<>()$]+)""",
     re.IGNORECASE,
 )
@@ -99,8 +103,9 @@ def as_documents(text: str, source: str) -> str:
             _, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as problem:
             line = text.split("\n")[problem.lineno - 1].strip()
+            what = f"is not JSON ({problem.msg})"
             raise InvalidInput(
-                f"{source}:{problem.lineno}", line, f"is not JSON ({problem.msg})", "give what aws prints"
+                f"{source}:{problem.lineno}", without_secrets(line), what, "give what aws prints"
             ) from None
         except RecursionError:
             raise InvalidInput(source, text[:40], "is too deep", "give what aws prints") from None

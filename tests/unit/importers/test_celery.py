@@ -449,7 +449,40 @@ def test_tasks_whose_names_become_equal_have_jobs_of_their_own() -> None:
     """A job's name has fewer characters than a task's: both schedules called the task that came last."""
     entries = {"one": {"task": "mail send", "schedule": 60}, "two": {"task": "mail-send", "schedule": 60}}
     found = read_beat(BeatConfig(entries=entries | {"three": entries["one"]}), "acme", "")
-    assert [words["job"] for words in found.schedules.values()] == ["mail-send", "mail-send-2", "mail-send"]
+    spaced, hyphened, third = (words["job"] for words in found.schedules.values())
+    assert (spaced, spaced.startswith("mail-send-"), hyphened.startswith("mail-send-")) == (third, True, True)
+    turned = read_beat(BeatConfig(entries=dict(reversed(entries.items()))), "acme", "")
+    assert [turned.schedules[name]["job"] for name in ("one", "two")] == [spaced, hyphened]
     assert found.jobs is not None
     assert 'call("mail send", payload)' in found.jobs
     assert 'call("mail-send", payload)' in found.jobs
+
+
+class TzAwareCrontab(Crontab):
+    """Has what that of django_celery_beat has."""
+
+    def __init__(self, *fields: Any, tz: Any) -> None:
+        super().__init__(*fields)
+        self.tz, self.nowfun = tz, self.is_due
+
+    def is_due(self) -> None: ...
+
+
+def of_celery(name: str, **words: Any) -> Any:
+    """A schedule whose class derives from one of Celery's modules."""
+    base = type("schedule", (), {"__module__": "celery.schedules", "is_due": None, "run_every": timedelta(minutes=45)})
+    return type(name, (base,), words)()
+
+
+def test_a_crontab_with_a_zone_of_its_own_keeps_it() -> None:
+    """It was read in the app's zone, with a note about its clock."""
+    entries = {"a": {"task": "t", "schedule": TzAwareCrontab("0", "0", tz=ZoneInfo("Asia/Shanghai"))}}
+    found = read_beat(BeatConfig(entries=entries, zone="UTC"), "acme", "")
+    assert (found.schedules["a"]["timezone"], found.lines[0].fit) == ("Asia/Shanghai", Conversion.EXACT)
+
+
+def test_a_class_with_rules_of_its_own_is_not_read_by_its_fields() -> None:
+    """OffsettingSchedule of mitxonline, every 30 minutes with an offset of 15, was exact as rate(45 minutes)."""
+    with pytest.raises(NotMapped, match="its class OffsettingSchedule decides itself when it is due"):
+        times_of(of_celery("OffsettingSchedule", is_due=lambda _: None), [])
+    assert times_of(of_celery("Renamed"), []) == {"expression": "rate(45 minutes)"}

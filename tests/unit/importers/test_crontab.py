@@ -739,3 +739,60 @@ def test_programs_of_node_are_no_users() -> None:
         {"command": "node /app/b.js"},
     ]
     assert {line.fit for line in found.lines} == {Conversion.EXACT}
+
+
+ANACRON = (
+    "SHELL=/bin/sh\n1 0 cron.daily run-parts /etc/cron.daily\n@monthly 0 cron.monthly run-parts /etc/cron.monthly\n"
+)
+
+
+def test_an_anacrontab_is_known_by_its_lines_too() -> None:
+    """Under another name its @monthly line was exact, as the command ``0 cron.monthly run-parts …`` of a user."""
+    found = crontab(ANACRON, "tab.txt")
+    assert found.read_as == CrontabForm.ANACRON.value
+    assert [words["payload"]["command"] for words in found.schedules.values()] == [
+        "run-parts /etc/cron.daily",
+        "run-parts /etc/cron.monthly",
+    ]
+    assert form_of("1 0 JAN x y z\n", "t") is CrontabForm.ANACRON
+    assert form_of("1 0 1 JAN * /bin/a b\n@daily 5 in\n", "t") is CrontabForm.USER
+    assert form_of(f"{ANACRON}0 5 * * * /bin/a\n", "t") is CrontabForm.USER
+
+
+def test_equal_commands_have_names_that_no_other_line_decides_about() -> None:
+    """The second of two equal commands was called -2: a line put in before it exchanged the two schedules."""
+    week, weekend, other = "0 5 * * 1-5 /opt/sync\n", "0 9 * * 6,0 /opt/sync\n", "0 1 * * * /opt/other\n"
+
+    def named(text: str) -> dict[str, str]:
+        return {words["expression"]: name for name, words in crontab(text).schedules.items()}
+
+    first = named(week + weekend)
+    assert named(f"A=1\n{weekend}{other}{week}") == first | named(other)
+    assert len(set(first.values())) == 2
+    assert list(named(week).values()) == [next(iter(first.values())).rpartition("-")[0]]
+    both = list(crontab(week + week).schedules)
+    assert both == [*named(week).values(), f"{both[0]}-2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("curl -u ada:pw https://a/", "curl -u ada:… https://a/"),
+        ('curl --user "ada:pw" x', 'curl --user "ada:…" x'),
+        ("wget 'http://a/cron.php?cron_key=pw'", "wget 'http://a/cron.php?cron_key=…'"),
+        ("curl 'https://a/?b=1&key=pw'", "curl 'https://a/?b=1&key=…'"),
+        ("curl https://hooks.slack.com/services/T0/B0/pw -d x", "curl https://hooks.slack.com/services/… -d x"),
+        ("curl https://api.telegram.org/bot1:pw", "curl https://api.telegram.org/bot…"),
+        ("curl -H 'PRIVATE: glpat-pw' -H 'X-Auth-Key: pw'", "curl -H 'PRIVATE: …' -H 'X-Auth-Key: …'"),
+        ("redis-cli -h a -a pw save", "redis-cli -h a -a … save"),
+        ("sshpass -p pw ssh a", "sshpass -p … ssh a"),
+        ("docker exec -u 1000:1000 a b; rsync -u a:/b c", "docker exec -u 1000:1000 a b; rsync -u a:/b c"),
+    ],
+)
+def test_more_that_only_its_owner_may_read(command: str, shown: str) -> None:
+    assert without_secrets(command) == shown
+
+
+def test_notes_show_no_secrets_either() -> None:
+    (_, line) = crontab("0 1 * * * /bin/a\n0 99 * * * token=abc x --password=pw\n", "t").lines
+    assert "pw" not in "".join((line.text, *line.notes))

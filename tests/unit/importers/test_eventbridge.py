@@ -212,7 +212,38 @@ def test_two_resources_of_one_name_are_two_jobs() -> None:
         for n, arn in enumerate(arns)
     ]
     found = imported("\n".join(texts))
-    assert [words["job"] for words in found.schedules.values()] == ["sqs/q", "sqs/q-2", "sqs/q"]
+    jobs = {name: words["job"] for name, words in found.schedules.items()}
+    assert (jobs["s0"] == jobs["s2"], jobs["s0"] != jobs["s1"]) == (True, True)
+    assert {name: words["job"] for name, words in imported("\n".join(reversed(texts))).schedules.items()} == jobs
+    assert imported(texts[0]).schedules["s0"]["job"] == "sqs/q"
+
+
+def test_stubs_of_two_resources_of_one_name_are_two_jobs() -> None:
+    """One stub had both, and named the second ARN alone."""
+    arns = [f"arn:aws:ecs:{region}:123456789012:cluster/c" for region in ("eu-central-1", "us-east-1")]
+    texts = [
+        json.dumps({"Name": f"s{n}", "ScheduleExpression": "rate(1 hour)", "Target": {"Arn": arn, "Input": "x"}})
+        for n, arn in enumerate(arns)
+    ]
+    found = imported("\n".join(texts))
+    assert len({words["job"] for words in found.schedules.values()}) == 2
+    assert found.jobs is not None
+    assert all(arn in found.jobs for arn in arns)
+
+
+def test_targets_without_an_id_are_named_for_what_they_call() -> None:
+    targets = [{"Arn": f"arn:aws:sqs:eu-central-1:123456789012:{name}", "Input": "x"} for name in ("a", "b")]
+    rule = {"Name": "sync", "ScheduleExpression": "rate(1 hour)", "Targets": targets}
+    assert set(imported(json.dumps(rule)).schedules) == {"sync/sqs/a", "sync/sqs/b"}
+
+
+def test_an_input_with_braces_is_no_template() -> None:
+    found = imported(
+        json.dumps(
+            {"Name": "a", "ScheduleExpression": "rate(1 hour)", "Target": {**TARGET, "Input": "{{ .Name }} {{if x}}"}}
+        )
+    )
+    assert found.schedules["a"]["payload"] == "{{ .Name }} {{if x}}"
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def laughs() -> str:
         ("kind: CronJob\nspec:\n  schedule: *nobody\n", "f.yaml:3", "is not YAML"),
         ("kind: CronJob\nspec: !!python/object/apply:os.system [ls]\n", "f.yaml:2", "is a tag"),
         ("a: 1\na: 2\n", "f.yaml:2", "is a duplicate key"),
-        ("kind: CronJob\n" + "{{ template }}\n", "f.yaml:3", "is not YAML"),
+        ("kind: CronJob\n" + "{{ template }}\n", "f.yaml:2", "has placeholders of a template"),
         ("[" * 5_000, "f.yaml", "is not YAML|too deep"),
         ("- " * 3_000 + "x", "f.yaml", "is not YAML|too deep"),
         ("", "f.yaml", "has no manifest"),

@@ -275,3 +275,59 @@ def test_what_nobody_knows_is_not_said_to_be_without_a_time(text: str) -> None:
 def test_an_expression_is_known_by_its_value_as_well() -> None:
     (line,) = read_kubernetes("kind: ScaledObject\nspec: {start: 0 8 * * 1-5, replicas: '10'}\n", "t").lines
     assert "line 2, spec.start, has a schedule" in line.notes[0]
+
+
+IN_A_COMMAND = """kind: CronJob
+metadata: {name: clean}
+spec:
+  schedule: 0 * * * *
+  jobTemplate: {spec: {template: {spec: {containers: [{command: [sh, -c, "kubectl get -o go-template='{{range .items}}'"]}]}}}}
+---
+kind: ConfigMap
+data: {mail.tmpl: "{{ .Labels.name }} {{if .x}}"}
+"""
+
+
+def test_placeholders_of_another_program_are_no_template() -> None:
+    """kubectl's go-template and Alertmanager's mails were taken for Helm's, and the whole file was refused."""
+    assert list(READERS["kubernetes"](IN_A_COMMAND).schedules) == ["clean"]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("name: {{name}}", "has placeholders of a template"),
+        ("name: '{{ name }}'", "has placeholders of a template"),
+        ("name: '{{ .Release.Name }}'", "looks like a template of Helm"),
+        ("name: a\n  {% if labels %}", "has placeholders of a template"),
+    ],
+)
+def test_a_manifest_with_placeholders_of_any_template_is_named(line: str, what: str) -> None:
+    """A manifest of mustache was refused for a key that is not text."""
+    with pytest.raises(InvalidInput, match=rf"^t:[34]=.*{what}"):
+        read_kubernetes(f"kind: CronJob\nmetadata:\n  {line}\nspec: {{schedule: 0 * * * *}}\n", "t")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('[global]\n\n[job-exec "a"]\nschedule = @every 1h\ncommand = b\n', "t:3=.*is a configuration of Ofelia"),
+        ("Nightly:\n\n```\n0 5 * * * /bin/a\n0 6 * * * /bin/b\n```\n", "t:3=.*is a text in Markdown"),
+        ("#!/usr/bin/env bash\nA=1\ncrontab - <<X\n0 5 * * * a\n0 6 * * * b\nX\n", "t:3=.*is a line of a bash script"),
+        ("#!/bin/sh\n0 5 * * * a\necho done\n", "t:3=.*is a line of a sh script, which is no crontab"),
+        (
+            "Add this:\n0 5 * * * /bin/a\nand look\ninto its log.\n",
+            "t:1=.*is no line of a crontab, and 2 more lines are none",
+        ),
+        ("/***\n * once a week\n */\n0 5 * * 1 /bin/a\n", "t:1=.*is no line of a crontab, and 2 more lines are none"),
+        ("token=abc\nlogin with password=hunter2 first\n", "t:2='login with password=… first'"),
+    ],
+)
+def test_a_text_that_is_no_crontab_is_named_in_one_sentence(text: str, what: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{what}"):
+        read_crontab(text, "t")
+
+
+def test_a_crontab_with_a_bad_line_is_read_all_the_same() -> None:
+    found = read_crontab("#!/usr/bin/crontab\n0 5 * * * /bin/a\nfi\n0 6 * * * /bin/b\n", "t")
+    assert (len(found.schedules), found.not_taken) == (2, 1)
