@@ -59,6 +59,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.metric_alarms, self.composites = alarms_of(self.resources)
+        self._parts_first = _parts_first(self.composites)
         self.minute = 0
         self._waiting: dict[str, Waiting] = {}
         self._paged = set[str]()  # composite alarms whose begin was told
@@ -72,8 +73,9 @@ class Evaluator:
             self.states[alarm.name] = self._state(alarm)
             if alarm.pages and self.states[alarm.name] != before[alarm.name]:
                 self._tell(alarm.name)
-        for composite in self._parts_first():
-            self.states[composite.name] = ALARM if _holds(composite.rule, self.states) else OK
+        if self.minute == 1 or self.states != before:  # a composite alarm follows from the others
+            for composite in self._parts_first:
+                self.states[composite.name] = ALARM if _holds(composite.rule, self.states) else OK
         for composite in self.composites:
             if composite.pages:
                 self._page(composite, before)
@@ -82,19 +84,11 @@ class Evaluator:
     # Metric alarms.
 
     def _state(self, alarm: MetricAlarm) -> str:
-        length = alarm.out_of + READ_MORE
-        series = {word: self._series(figure, length + 1) for word, figure in alarm.figures.items()}
-        values = _values(alarm.formula, tuple(series.items()), length + 1)[1:]  # the first is for a difference
-        recent, missing = values[-alarm.out_of :], 0
-        if None in recent:
-            known = [value for value in values if value is not None][-alarm.out_of :]
-            recent, missing = list(known), alarm.out_of - len(known)
-        beyond = sum(_COMPARE[alarm.operator](value, alarm.threshold) for value in recent if value is not None)
-        if alarm.missing == "breaching":
-            beyond += missing
-        elif alarm.missing != "notBreaching":
-            raise NotImplementedError(alarm.missing)
-        return ALARM if beyond >= alarm.times else OK
+        length = alarm.out_of + READ_MORE + 1  # the first is for a difference
+        series = tuple([(word, self._series(figure, length)) for word, figure in alarm.figures.items()])
+        return _state_of(
+            alarm.formula, series, alarm.out_of, alarm.times, alarm.operator, alarm.threshold, alarm.missing
+        )
 
     def _series(self, figure: FigureOfAlarm, length: int) -> tuple[float | None, ...]:
         key = (figure.namespace, figure.name, figure.dimensions)
@@ -102,23 +96,10 @@ class Evaluator:
             return (None,) * length
         there = self.minute - self.lateness(key, self.minute)  # figures of earlier minutes
         ends = range(self.minute - figure.period * (length - 1), self.minute + 1, figure.period)
-        return tuple(self.figures.value(key, figure.statistic, end - figure.period, min(end, there)) for end in ends)
+        value, statistic, period = self.figures.value, figure.statistic, figure.period
+        return tuple([value(key, statistic, end - period, min(end, there)) for end in ends])
 
     # Composite alarms.
-
-    def _parts_first(self) -> list[CompositeAlarm]:
-        """Each after the composite alarms that it is made of."""
-        by_name, done = {one.name: one for one in self.composites}, dict[str, CompositeAlarm]()
-
-        def add(one: CompositeAlarm) -> None:
-            for name in _names(one.rule):
-                if name in by_name and name not in done:
-                    add(by_name[name])
-            done.setdefault(one.name, one)
-
-        for one in self.composites:
-            add(one)
-        return list(done.values())
 
     def _page(self, composite: CompositeAlarm, before: Mapping[str, str]) -> None:
         name, hidden = composite.name, self._hidden(composite.suppressor)
@@ -147,10 +128,43 @@ class Evaluator:
         self.told.append(Told(self.minute, name, self.states[name]))
 
 
-@lru_cache(maxsize=8_192)
-def _values(formula: str, series: tuple[tuple[str, Series], ...], length: int) -> Sequence[float | None]:
-    """Of a formula; most figures are the same, minute after minute."""
-    return evaluate(formula, dict(series), length)
+@lru_cache(maxsize=65_536)
+def _state_of(
+    formula: str,
+    series: tuple[tuple[str, Series], ...],
+    out_of: int,
+    times: int,
+    compared: str,
+    threshold: float,
+    missing: str,
+) -> str:
+    """Of a metric alarm. Most figures are the same, minute after minute and at each lateness."""
+    values = evaluate(formula, dict(series), out_of + READ_MORE + 1)[1:]
+    recent, lacking = values[-out_of:], 0
+    if None in recent:
+        known = [value for value in values if value is not None][-out_of:]
+        recent, lacking = list(known), out_of - len(known)
+    beyond = sum(_COMPARE[compared](value, threshold) for value in recent if value is not None)
+    if missing == "breaching":
+        beyond += lacking
+    elif missing != "notBreaching":
+        raise NotImplementedError(missing)
+    return ALARM if beyond >= times else OK
+
+
+def _parts_first(composites: Sequence[CompositeAlarm]) -> list[CompositeAlarm]:
+    """Each after the composite alarms that it is made of."""
+    by_name, done = {one.name: one for one in composites}, dict[str, CompositeAlarm]()
+
+    def add(one: CompositeAlarm) -> None:
+        for name in _names(one.rule):
+            if name in by_name and name not in done:
+                add(by_name[name])
+        done.setdefault(one.name, one)
+
+    for one in composites:
+        add(one)
+    return list(done.values())
 
 
 def _holds(rule: ast.expr, states: Mapping[str, str]) -> bool:

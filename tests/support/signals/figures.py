@@ -16,10 +16,14 @@ class FigureStore:
 
     def __init__(self) -> None:
         self._values: defaultdict[Key, dict[int, list[float]]] = defaultdict(dict)
+        self._made: defaultdict[Key, dict[tuple[str, int, int], float | None]] = defaultdict(dict)
+        self._until = dict[Key, int]()  # which minutes, but that one, are in what is made
 
     def add(self, key: Key, minute: int, values: Iterable[float]) -> None:
         """Values that were measured in a minute."""
         self._values[key].setdefault(minute, []).extend(values)
+        if minute < self._until.get(key, minute):
+            self._made[key].clear()
 
     def add_line(self, minute: int, line: Mapping[str, Any]) -> None:
         """A line of CloudWatch's embedded metric format: each metric under each set of its dimensions."""
@@ -32,6 +36,13 @@ class FigureStore:
 
     def value(self, key: Key, statistic: str, first: int, last: int) -> float | None:
         """A statistic of the minutes from ``first`` to ``last``, without it; None: nothing was measured."""
+        made, asked = self._made[key], (statistic, first, last)
+        if asked not in made:
+            made[asked] = self._value(key, statistic, first, last)
+            self._until[key] = max(last, self._until.get(key, last))
+        return made[asked]
+
+    def _value(self, key: Key, statistic: str, first: int, last: int) -> float | None:
         by_minute = self._values.get(key, {})
         wanted: Iterable[int] = range(first, last)
         if len(by_minute) < last - first:  # most are seldom measured, and windows are long
