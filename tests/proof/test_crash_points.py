@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support.histories.crash_points import Scenario, pairs, singles
+from tests.support.histories.crash_points import Scenario, at_writes, pairs, singles
 from tests.support.histories.scenarios import SCENARIOS
 from tests.support.parts import in_parts
 
@@ -17,10 +17,17 @@ ALL_PAIRS = int(os.environ.get("PAIRS", "400"))  # of each scenario in `make pro
 
 @in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash_point(scenario: Scenario, part: int) -> None:
-    points = list(singles(scenario))
+def test_every_single_crash_point_at_a_write(scenario: Scenario, part: int) -> None:
+    points = list(at_writes(scenario))
     assert len(points) >= 8
     assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_single_crash_point_at_a_read(scenario: Scenario) -> None:
+    points = set(singles(scenario)) - set(at_writes(scenario))
+    assert [text for point in sorted(points) for text in scenario.verdict(point)] == []
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

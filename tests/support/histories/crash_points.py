@@ -15,6 +15,7 @@ from quarterjack import Context, Scheduler
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.testing import Crash, Detail, Hook
+from quarterjack.testing.memory.calls import READS
 from quarterjack.testing.process import bury_all
 
 from tests.support.histories.checker import Observed, Start, violations
@@ -41,6 +42,10 @@ class Plan(Hook):
     def __init__(self, points: Collection[Point] = ()) -> None:
         self.points = frozenset(points)
         self.calls: list[str] = []
+        self.writes: dict[
+            int, bool
+        ] = {}  # calls that may change something: whether something else has happened since the last
+        self.is_apart = True
         self.meanwhile: dict[
             str, Callable[[], object]
         ] = {}  # what somebody else does before the first call of that verb
@@ -53,6 +58,9 @@ class Plan(Hook):
         action = self.meanwhile.pop(detail.verb, None)
         if action is not None:
             action()
+            self.is_apart = True
+        if operation not in READS:
+            self.writes[len(self.calls)], self.is_apart = self.is_apart, False
         self.calls.append(f"{operation} {detail.place}.{detail.verb}")
         self._die_at(after=False)
         return ()
@@ -87,6 +95,7 @@ class Scene:
         )
         self.at_hand.append(ctx.run_id)
         self.during(ctx)
+        self.plan.is_apart = True
 
     def owner(self) -> Scheduler:
         return self.world.owner(self.plan)
@@ -110,6 +119,7 @@ class Scene:
 
     def process(self, step: Callable[[Scene], object]) -> None:
         """One step; whether it crashes or is refused, the others go on."""
+        self.plan.is_apart = True
         try:
             step(self)
         except (Crash, QuarterjackError):
@@ -156,6 +166,15 @@ class Scenario:
 
 def singles(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
     return ((point,) for point in scenario.points())
+
+
+def at_writes(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
+    """Points that leave behind what no other one does: after each call that may change something, and before the first of a process,
+
+    and before the first after a job or another process did something. A process that dies until the next of these leaves the same.
+    """
+    writes = scenario.play().plan.writes.items()
+    return ((Point(call, after),) for call, is_apart in writes for after in ((False, True) if is_apart else (True,)))
 
 
 def pairs(scenario: Scenario, most: int, seed: int = 1) -> list[tuple[Point, Point]]:

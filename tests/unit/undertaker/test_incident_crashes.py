@@ -10,7 +10,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.errors import Permanent
 
-from tests.support.histories.crash_points import Scenario, Scene, pairs, singles
+from tests.support.histories.crash_points import Scenario, Scene, at_writes, pairs
 from tests.support.parts import in_parts
 from tests.support.scenes.incident_verifier import counted, in_a_row, told_wrongly
 from tests.support.scenes.incidents import CALM, TOPIC
@@ -113,8 +113,8 @@ SCENARIOS = [
 
 @in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash(scenario: Scenario, part: int) -> None:
-    points = list(singles(scenario))
+def test_every_single_crash_at_a_write(scenario: Scenario, part: int) -> None:
+    points = list(at_writes(scenario))
     assert len(points) > 10
     assert scenario.verdict(()) == []
     assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []

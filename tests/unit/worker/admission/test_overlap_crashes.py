@@ -10,7 +10,7 @@ from quarterjack.domain.options import OverlapWord
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.testing import Detail
 
-from tests.support.histories.crash_points import Plan, Scenario, Scene, pairs, singles
+from tests.support.histories.crash_points import Plan, Scenario, Scene, at_writes, pairs
 from tests.support.parts import in_parts
 from tests.support.scenes.world import OWNER
 
@@ -76,9 +76,9 @@ SCENARIOS = [Scenario(policy, [create(policy), work, Scene.tick, work], nothing_
 
 @in_parts(PARTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_single_crash(scenario: Scenario, part: int) -> None:
-    points = list(singles(scenario))
-    assert len(points) > 30
+def test_every_single_crash_at_a_write(scenario: Scenario, part: int) -> None:
+    points = list(at_writes(scenario))
+    assert len(points) >= 20
     assert [text for point in points[part::PARTS] for text in scenario.verdict(point)] == []
 
 
