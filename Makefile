@@ -156,6 +156,10 @@ wheel: $(VENV)/.run ## the wheel file of the package, in build/
 
 # --- checking ---
 
+# mypy keeps one core busy for minutes: what needs the others runs beside it, and the result of each counts.
+WITH_TYPES = mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>&1 & types=$$!;
+AND_TYPES = ended=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$ended
+
 .PHONY: lint
 lint: $(VENV)/.dev ## style, format, types and import rules
 	$(BIN)/ruff check --quiet
@@ -166,16 +170,17 @@ lint: $(VENV)/.dev ## style, format, types and import rules
 test: setup ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
-	@mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>&1 & types=$$!; \
-		$(PYTEST) $(ARGS); tests=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$tests
+	@$(WITH_TYPES) $(PYTEST) $(ARGS); $(AND_TYPES)
 
 .PHONY: quick
 quick: $(VENV)/.dev ## in a minute: the tests near to what is changed since BASE=main
 	@$(BIN)/python -m tools.quick $(if $(BASE),--base $(BASE)) $(ARGS)
 
 .PHONY: check
-check: setup dynamodb-local browser client-generator lint ## everything but mutants, soaks and long proofs: all crash points, engines, packaging, acceptance
-	@$(MAKE) --no-print-directory pythons ARGS=
+check: setup dynamodb-local browser client-generator ## everything but mutants, soaks and long proofs: crash points, engines, packaging, acceptance
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	@$(WITH_TYPES) $(MAKE) --no-print-directory pythons ARGS=; $(AND_TYPES)
 	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 
 .PHONY: pythons

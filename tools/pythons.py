@@ -1,6 +1,6 @@
 """The Pythons that are promised: each is found or fetched, gets an environment under build/pythons, and runs its share of the tests.
 
-    python -m tools.pythons [VERSION …] [--required VERSION|all] [--files 3] [--cases 2]
+    python -m tools.pythons [VERSION …] [--required VERSION|all] [--files 5] [--cases 2]
 
     interpreter   on the path, of pyenv, of uv ─► downloaded by uv ─► of Debian (tools/debian_python.py) ─► NOT TESTED, on standard error
     environment   the files of constraints.txt, by their hashes, wheels only; the checkout, editable
@@ -30,7 +30,7 @@ from tools.pins import pins
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "pythons"
-FILES = 3  # one in so many files of the unit and contract suites; others every day
+FILES = 5  # one in so many files of the unit and contract suites; others every day
 CASES = 2  # of each test function at most so many parameter sets; others every day
 
 

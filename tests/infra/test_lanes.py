@@ -107,9 +107,9 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @in_turn(("knobs", "field"), _REFUSED, [f"{field}-{number}" for number, (_, field) in enumerate(_REFUSED)], of=4)
-def test_what_the_lanes_cannot_share_is_refused(knobs: dict[str, Any], field: str) -> None:
+def test_what_the_lanes_cannot_share_is_refused(stack: Stack, knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        Quarterjack(Stack(), "Jobs", jobs=JOBS, queues=[], **knobs)
+        Quarterjack(stack, "Jobs", jobs=JOBS, queues=[], **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
 
 

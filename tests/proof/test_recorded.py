@@ -19,18 +19,23 @@ from quarterjack.stores import audit as auditing
 from tests.support import simulate
 from tests.support.histories.recorded import Recorded, Unfollowed
 from tests.support.histories.simulator import CALM, HOSTILE, WILD, Faults
-from tests.support.parts import in_parts, in_rotation, in_turn
+from tests.support.parts import in_rotation, in_turn
 
-KNOWN = tuple(range(12))  # one process, a function, and both, under faults of each class
-PARTS = 6  # `make test` plays one, `make check` all
+KNOWN = tuple(range(7))  # faults of each class; one process, a function, and both
+MORE = tuple(range(7, 21))  # the same under other faults
 NOT_HERE = {TransitionKind.REBUILT, TransitionKind.REMOVED}  # nobody rebuilds, or deletes rows of runs
 
 
-@in_parts(PARTS)
-def test_what_historians_write_is_what_happened(part: int) -> None:
-    for seed in KNOWN[part::PARTS]:
-        found = simulate.play(seed, "history")
-        assert found.violations == [], f"python -m tests.support.simulate --kind history --only {seed}"
+@in_turn("seed", KNOWN, list(map(str, KNOWN)))
+def test_what_historians_write_is_what_happened(seed: int) -> None:
+    found = simulate.play(seed, "history")
+    assert found.violations == [], f"python -m tests.support.simulate --kind history --only {seed}"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("seed", MORE)
+def test_what_historians_write_in_more_histories_is_what_happened(seed: int) -> None:
+    test_what_historians_write_is_what_happened(seed)
 
 
 @pytest.mark.parametrize(("seed", "faults"), [(1, CALM), (4, HOSTILE)])

@@ -4,7 +4,7 @@
 What takes half a second of processor time or more and has no parts is in ``tests/long_tests.txt``, which `tests.support.costs` writes: a
 third of these is in ``make test``, another third the next day.
 
-For `make pythons`, ``--files=3`` reads a third of the files of tests and ``--cases=2`` keeps two parameter sets of each test
+For `make pythons`, ``--files=5`` reads a fifth of the files of tests and ``--cases=2`` keeps two parameter sets of each test
 function, other ones every day.
 """
 

@@ -124,18 +124,18 @@ class PagesOracle:
     # Searches.
 
     def _found_by_searches(self, history: History, whole: Sequence[HistoryEntry], dice: Random) -> Iterator[str]:
-        """Each search finds what it must, in one call or in many."""
+        """Each search finds what it must, in one call or in many: the whole in one way, a part of it in the other."""
         begin = min((entry.at for entry in whole), default=self.now)
         for search in dice.sample(list(self._searches(whole, dice)), k=_SEARCHES):
             after, upto = sorted(dice.choices([begin - 1, begin + MINUTE, self.now - MINUTE, self.now + DAY], k=2))
-            for bounds in ((0, self.now + _FAR), (after, upto)):
+            ways = dice.sample((None, dice), k=2)
+            for bounds, way in zip(((0, self.now + _FAR), (after, upto)), ways, strict=True):
                 wanted = [entry for entry in whole if bounds[0] < entry.at <= bounds[1] and meets(entry, search)]
-                for way in (None, dice):
-                    found = self._read(history, Book.ENDED, search, after=bounds[0], upto=bounds[1], dice=way)
-                    if search.tag is not None:  # an entry that was written twice may have the tags of either time
-                        found, wanted = self._of_one_tag(found), self._of_one_tag(wanted)
-                    if found != wanted:
-                        yield f"search: {search} in {bounds} finds {len(found)} of {len(wanted)}{_first(found, wanted)}"
+                found = self._read(history, Book.ENDED, search, after=bounds[0], upto=bounds[1], dice=way)
+                if search.tag is not None:  # an entry that was written twice may have the tags of either time
+                    found, wanted = self._of_one_tag(found), self._of_one_tag(wanted)
+                if found != wanted:
+                    yield f"search: {search} in {bounds} finds {len(found)} of {len(wanted)}{_first(found, wanted)}"
 
     def _of_one_tag(self, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
         return [entry for entry in entries if len(self.tags.get(entry.schedule or "", ())) <= 1]
