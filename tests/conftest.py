@@ -141,7 +141,8 @@ def own_log_format(request: pytest.FixtureRequest) -> Iterator[None]:
         handler.filters[:] = filters
     for left in (handler for handler in root.handlers[:] if handler not in own and isinstance(handler, Lines)):
         root.removeHandler(left)
-    root.setLevel(level)
+    if root.level != level:  # else all loggers would look for theirs anew
+        root.setLevel(level)
     logging.captureWarnings(capture=False)
 
 
