@@ -21,9 +21,9 @@ from itertools import count, islice
 from typing import Any
 
 from quarterjack.concurrency.pools import RequestStats
-from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.names import one_off_ref, schedule_owner
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.dynamodb.items import to_item
 from quarterjack.fires.plan import WINDOWS, shift_of
 from quarterjack.local.processes import changed_environ

@@ -30,6 +30,7 @@ from quarterjack.cli.exits import ExitCode
 from quarterjack.domain import audit, options, policies, run, schedule
 from quarterjack.domain.history import entry, transition_line
 from quarterjack.domain.run import TERMINAL, RunState
+from quarterjack.domain.tenants import caller
 from quarterjack.domain.tenants.access import ROLES, Role, Verb
 from quarterjack.ready_jobs import http, notifiers
 from quarterjack.sdk.call_verbs import CALLS, OF_TENANTS
@@ -102,7 +103,7 @@ _WORDS: dict[str, Any] = {
     "RunStateWord": run,
     "RunKindWord": entry,
     "TransitionKindWord": transition_line,
-    "ViaWord": audit,
+    "ViaWord": caller,
     "AuditActWord": audit,
 }
 

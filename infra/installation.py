@@ -11,9 +11,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
-from quarterjack.domain.agenda_layout import MOST_SHARDS
 from quarterjack.domain.names import check_flag, check_name, check_tenant, check_whole
 from quarterjack.domain.queue import LOW_SHARE, MOST_LOW_SHARE, MOST_STRIPES
+from quarterjack.domain.tenants.agenda_layout import MOST_SHARDS
 from quarterjack.errors import InvalidInput
 from quarterjack.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS, LOG_GROUP, MOST_LOW_AGE
 from quarterjack.sqs.routing import WORK

@@ -14,12 +14,14 @@ from random import Random
 from typing import Any
 
 from quarterjack import Registry, Scheduler
-from quarterjack.domain.audit import AuditAct, AuditEntryRow, Via
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.run import DeadRunRow, Failure, RunRow, RunState
+from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.schedule import ScheduleState
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.page_compaction import compact_pages

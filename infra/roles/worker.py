@@ -24,10 +24,10 @@ from quarterjack.domain.queue import (
     check_pollers,
     check_shared,
     least_functions,
+    shared_out,
 )
 from quarterjack.errors import InvalidInput
 from quarterjack.sqs.routing import WORK
-from quarterjack.state.lanes import shared_out
 
 from ..installation import InstallationSettings
 from ..packaging.jobs import JobPackage

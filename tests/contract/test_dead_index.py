@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref, one_off_ref
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.ports.services import Services
 from quarterjack.state.ending import bury

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history.dead_run import dead_run_row
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.run import RunState, dead_run_row
+from quarterjack.domain.run import RunState
 from quarterjack.domain.tenants.certificate import certificate_key
 from quarterjack.domain.tenants.erasure import PARTS, DataKind, Erasure, ErasurePlace, Kept, SweepRules, Swept
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import aside_ref, fire_ref
-from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunState
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.ports.services import Services

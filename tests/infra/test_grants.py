@@ -16,8 +16,8 @@ from quarterjack import Registry, Scheduler, Settings, Tenants
 from quarterjack.doctor.installation import WANTED
 from quarterjack.domain.audit import anchor_key
 from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_owner
 from quarterjack.domain.names import fire_ref, schedule_owner
-from quarterjack.domain.run import DeadRunRow, dead_owner
 from quarterjack.domain.times import DAY
 from quarterjack.errors import InvalidInput, Misconfigured, NotFinished
 from quarterjack.fires.context import due_pages

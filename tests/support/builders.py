@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from quarterjack.domain.audit import AuditAct, AuditEntryRow, Via
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef, fire_ref, one_off_ref
 from quarterjack.domain.notice import Notice, NoticeKind
 from quarterjack.domain.run import AgendaEntry, EntryKind, FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.timing import Rule
 

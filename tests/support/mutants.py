@@ -97,7 +97,7 @@ BREAKERS = (
     "tests/unit/worker/admission/test_breakers.py",
 )
 LANES = (
-    "tests/unit/state/test_lanes.py",
+    "tests/unit/domain/test_lanes.py",
     "tests/unit/daemon/test_lane_shares.py",
     "tests/unit/owner/test_priorities.py",
     "tests/unit/sqs/test_pressure_lanes.py",

@@ -5,25 +5,25 @@ from __future__ import annotations
 PLACE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "others use the shards of a tenant",
-        "domain/agenda_layout.py",
+        "domain/tenants/agenda_layout.py",
         "if shard not in reserved)",
         "if True)",
     ),
     (
         "a tenant's shards are reserved and not used",
-        "domain/agenda_layout.py",
+        "domain/tenants/agenda_layout.py",
         "among = place.shards[: place.used] or self.common",
         "among = self.common",
     ),
     (
         "what was reserved once is reserved anew",
-        "domain/agenda_layout.py",
+        "domain/tenants/agenda_layout.py",
         "new = max(shards - len(before.shards), 0)",
         "new = shards",
     ),
     (
         "common shards count those of tenants",
-        "domain/agenda_layout.py",
+        "domain/tenants/agenda_layout.py",
         "max(wanted - len(self.common), 0)",
         "max(wanted - self.shards, 0)",
     ),

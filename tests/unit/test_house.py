@@ -22,15 +22,9 @@ MOST_PARTIALS = 6  # in the worker: each hides a hop from who follows a run
 TOP = "."  # the folder of what belongs to no room
 _CLASS = re.compile(r"^ *class ([A-Za-z]\w*)", re.MULTILINE)
 KNOWN: Mapping[str, set[str]] = {
-    "folders": {
-        "domain",
-        "state",
-    },
+    "folders": set(),
     "lines": {
-        "domain/audit.py",
-        "domain/run.py",
         "fires/backpressure.py",
-        "state/backfill.py",
         "ticker/tick.py",
     },
     "classes": set(),

@@ -21,7 +21,7 @@ from quarterjack.auditor.chain_walk import ChainWalk
 from quarterjack.auditor.repairs import tidy
 from quarterjack.auditor.run_walks import WINDOW, LedgerWalk, PayloadWalk, RunWalk
 from quarterjack.auditor.walk import AuditReport, Bookmark, Round, Walk
-from quarterjack.domain.audit import role
+from quarterjack.domain.tenants.caller import role
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.ticker_health import is_needed
 from quarterjack.ports.services import Clock, Services

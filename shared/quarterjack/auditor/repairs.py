@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.run import WAITING, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Revision
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.chain import revision_key

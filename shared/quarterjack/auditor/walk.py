@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from quarterjack.domain.agenda_layout import AgendaLayout
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.context import FireContext

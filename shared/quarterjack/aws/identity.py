@@ -8,7 +8,7 @@ from typing import Final
 
 from quarterjack.aws.client import Client
 from quarterjack.aws.session import AwsSession
-from quarterjack.domain.audit import UNKNOWN_IDENTITY
+from quarterjack.domain.tenants.caller import UNKNOWN_IDENTITY
 from quarterjack.errors import QuarterjackError
 from quarterjack.settings import Settings
 

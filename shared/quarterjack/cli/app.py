@@ -23,8 +23,8 @@ from quarterjack.cli.commands import COMMANDS
 from quarterjack.cli.exits import ExitCode, NotConfirmed, code_of
 from quarterjack.cli.parameters import HELP, everywhere
 from quarterjack.cli.shell import Shell, print_json
-from quarterjack.domain.audit import checked_reason, claimed_actor
 from quarterjack.domain.names import check_tenant
+from quarterjack.domain.tenants.caller import checked_reason, claimed_actor
 from quarterjack.errors import (
     ExpressionError,
     Forbidden,

@@ -18,8 +18,8 @@ from starlette.routing import Route
 from quarterjack.console.checkups import Checkups
 from quarterjack.console.rendering import ROOT, rendered
 from quarterjack.console.sign_in import ConsoleSession, check_same_site
-from quarterjack.domain.audit import Via
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.errors import Forbidden, InvalidInput, QuarterjackError
 from quarterjack.owner.access import asked_beside
 from quarterjack.sdk.scheduler import Scheduler

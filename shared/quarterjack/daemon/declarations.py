@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from quarterjack.domain.audit import role
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, InvalidInput, QuarterjackError, Unavailable
 from quarterjack.jobs import Registry

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from quarterjack.domain.policies import Priority
-from quarterjack.state.lanes import next_lane, percentages
+from quarterjack.domain.queue import next_lane, percentages
 
 
 class LaneShares:

@@ -20,7 +20,7 @@ from quarterjack.daemon.memory import check_limit, resident
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
 from quarterjack.daemon.worker_shell import WorkerShell, tell_unusable_secrets
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE
+from quarterjack.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE, percentages
 from quarterjack.errors import Unavailable
 from quarterjack.isolation import PreloadedParent, check_isolated, modules_of, perform_isolated
 from quarterjack.jobs import Registry
@@ -28,7 +28,6 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
 from quarterjack.posix import check_posix
 from quarterjack.services import system_clock
-from quarterjack.state.lanes import percentages
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN

@@ -1,9 +1,9 @@
-"""A queue: the runs of some jobs, separate from others, with their own workers."""
+"""A queue: the runs of some jobs, separate from others, with their own workers; its lanes, and what each keeps of the workers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from quarterjack.domain.names import check_flag, check_whole
@@ -30,6 +30,8 @@ LEAST_POLLERS, MOST_KEPT, MOST_POLLERS = 2, 200, 2_000  # Lambda's limits of pro
 
 LOW_SHARE = 10  # percent of the workers of a queue with lanes that low runs keep
 MOST_LOW_SHARE = 50  # percent
+_TURNS = 10  # in which a share that is no whole slot is given by turns
+_HIGH = 5 / 9  # of what low leaves
 PLAIN = (Priority.NORMAL,)  # the lanes of a queue that has none but its own
 
 _NAME = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
@@ -182,3 +184,44 @@ def part_named(part: str | None) -> tuple[str | None, Priority]:
 
 def is_queue(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+# A lane keeps its share of the workers while it has messages; what it does not use the others take, the most urgent first. Nothing is taken
+# back from a run that has started: a lane that was empty gets the next slots that become free, until it has its share.
+
+
+def lane_for(priority: Priority, not_before: int, now: int, low_age: int) -> Priority:
+    """The lane of a run that could start since ``not_before`` (UTC ms): a low one that has waited ``low_age`` ms takes the normal one."""
+    return Priority.NORMAL if priority is Priority.LOW and now - not_before >= low_age else priority
+
+
+def percentages(low: int = LOW_SHARE) -> dict[Priority, int]:
+    """The shares of the lanes in percent; ``low`` is that of low."""
+    high = round((100 - low) * _HIGH)
+    return {Priority.HIGH: high, Priority.NORMAL: 100 - low - high, Priority.LOW: low}
+
+
+def shared_out(total: int, least: int, low: int = LOW_SHARE) -> dict[Priority, int]:
+    """A number of functions for each lane, ``least`` at the least; together they are ``total``, which is at least three times ``least``."""
+    shares = percentages(low)
+    found = {lane: max(least, total * share // 100) for lane, share in shares.items()}
+    over = sum(found.values()) - total
+    for lane in sorted(found, key=lambda each: -found[each]) if over > 0 else ():
+        taken = min(over, found[lane] - least)
+        found[lane] -= taken
+        over -= taken
+    return found if over >= 0 else found | {Priority.NORMAL: found[Priority.NORMAL] - over}
+
+
+def next_lane(
+    waiting: Collection[Priority], used: Mapping[Priority, int], slots: int, turn: int, shares: Mapping[Priority, int]
+) -> Priority | None:
+    """The lane that gets the next free slot of ``slots``: one that has less than its share, the least urgent first, else the most urgent.
+
+    ``used`` has the slots of each lane, ``turn`` counts the slots that were given. A tenth of five slots is one slot in every second turn.
+    """
+    part = turn % _TURNS * (100 // _TURNS)
+    for lane in (Priority.LOW, Priority.NORMAL):
+        if lane in waiting and used.get(lane, 0) < (slots * shares[lane] + part) // 100:
+            return lane
+    return min(waiting, key=lambda lane: lane.rank, default=None)

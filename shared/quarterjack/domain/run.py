@@ -1,17 +1,16 @@
-"""A run: the ledger's record of one fire, one-off or manual trigger; its agenda entries; its line among the dead runs."""
+"""A run: the ledger's record of one fire, one-off or manual trigger and its agenda entries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.times import DAY, SECOND, from_ms, stamp
+from quarterjack.domain.times import SECOND, stamp
 from quarterjack.values import value
 
 MISSED = 60 * SECOND  # ms; a fire that is claimed, or starts, later than this after its time counts as missed
@@ -53,6 +52,7 @@ RunStateWord = (
 )
 WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
 TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
+FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,85 +223,3 @@ class AgendaEntry:
 def parse_entry_key(key: str) -> tuple[int, EntryKind, str]:
     due, kind, identity = key.split("#", 2)
     return int(due), EntryKind(kind), identity
-
-
-FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeadRunRow:
-    """One line of the index."""
-
-    run: RunRef  # its key
-    job: str  # name of its job
-    ended_at: int  # UTC ms
-    fence: int  # of its last lease
-    attempts: int  # begun
-    reason: str  # why it is dead
-    state: RunState = RunState.DEAD  # or LOST, EXPIRED
-    error_type: str | None = None  # class of the last failure
-    error: str | None = None  # its message, bounded
-    redriven_as: str | None = None  # id of the run that repeats it
-
-    @property
-    def owner(self) -> str:
-        """The partition of this line."""
-        return dead_owner(self.run.tenant, self.ended_at // DAY)
-
-    @property
-    def key(self) -> str:
-        """Sorts by ``ended_at``. A key that is not a run's begins with ``#``."""
-        return f"#{stamp(self.ended_at)}#{self.run}"
-
-    @property
-    def schedule(self) -> str | None:
-        """Name of the run's schedule; None for a one-off."""
-        return self.run.schedule
-
-
-def dead_run_row(run: RunRow) -> DeadRunRow:
-    """The line of a run that the undertaker has recorded."""
-    assert run.ended_at is not None
-    return DeadRunRow(
-        run=run.ref,
-        job=run.job,
-        ended_at=run.ended_at,
-        fence=run.fence,
-        attempts=run.attempt,
-        reason=run.reason or "unknown",
-        state=run.state,
-        error_type=run.failure.kind if run.failure else None,
-        error=run.failure.message if run.failure else None,
-    )
-
-
-def dead_owner(tenant: str, day: int) -> str:
-    """The partition of a tenant's dead runs of one day (days since 1970, UTC). ``#`` is in no tenant's or schedule's name."""
-    return f"{tenant}#dead#{from_ms(day * DAY).date().isoformat()}"
-
-
-def dead_day_over(owner: str) -> str:
-    """The key after which a reader of a tenant's dead runs goes on with the day before that of a partition."""
-    begin = (date.fromisoformat(owner.rpartition("#")[2]) - date(1970, 1, 1)).days * DAY
-    return f"#{stamp(max(begin - 1, 0))}#~#~"
-
-
-def parse_dead_key(key: str) -> tuple[int, RunRef]:
-    """End (UTC ms) and run in a key."""
-    _, at, owner, fire = key.split("#")
-    return int(at), RunRef(owner, fire)
-
-
-def partitions(tenant: str, *, after: int, upto: int, before: str | None) -> Iterator[tuple[str, str, str]]:
-    """The partitions of runs that ended in ``(after, upto]`` (UTC ms), each with its first and last key, the newest day first.
-
-    ``before`` is the key to continue from; the range includes it, so the reader must skip it.
-    """
-    if before is not None:
-        upto = min(upto, parse_dead_key(before)[0])
-    oldest = max(after + 1, 0)
-    if oldest > upto:
-        return
-    first, last = f"#{stamp(oldest)}", f"#{stamp(upto)}$"  # "$" comes after "#"
-    for day in range(upto // DAY, oldest // DAY - 1, -1):
-        yield dead_owner(tenant, day), first, last if before is None else min(last, before)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from quarterjack.domain.audit import AuditAct, AuditEntryRow, role
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.schedule import Head, Revision
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import DAY
 from quarterjack.fires.context import FireContext
 

@@ -25,7 +25,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.queue import DEFAULT_QUEUE, held_part, part_named
+from quarterjack.domain.queue import DEFAULT_QUEUE, held_part, lane_for, part_named
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import SECOND
@@ -46,7 +46,6 @@ from quarterjack.state.backpressure import (
     reason_to_hold,
     standing,
 )
-from quarterjack.state.lanes import lane_for
 from quarterjack.stores.records import Record
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from quarterjack import tracing
 from quarterjack.domain.message import Message, Wait
 from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.policies import Overrides, Priority, Start
+from quarterjack.domain.queue import lane_for
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
 from quarterjack.fires.context import FireContext, FireCounts, TickCounts, find_revision, sends
 from quarterjack.ports.queues import OutgoingMessage, WorkQueue
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.before_start import take_over
-from quarterjack.state.lanes import lane_for
 from quarterjack.state.refusal import OnExisting, on_existing
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.start import delay_for

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from quarterjack.concurrency.rate_limits import WriteBudget
-from quarterjack.domain.audit import Caller, role
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
+from quarterjack.domain.tenants.caller import Caller, role
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.fires.gates import Gate

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from quarterjack.domain.history.dead_run import parse_dead_key
 from quarterjack.domain.history.entry import Book
-from quarterjack.domain.run import parse_dead_key
 from quarterjack.domain.times import HOUR
 from quarterjack.history.read import PageBudget, Reading
 from quarterjack.ports.services import Services

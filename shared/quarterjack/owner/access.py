@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from quarterjack.concurrency.forks import HoldsLocks
-from quarterjack.domain.audit import UNKNOWN_IDENTITY, AuditAct, Caller
+from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.tenants.access import (
     EVERYTHING,
     OF_INSTALLATION,
@@ -28,6 +28,7 @@ from quarterjack.domain.tenants.access import (
     scoped,
 )
 from quarterjack.domain.tenants.access import command_for as giving_of
+from quarterjack.domain.tenants.caller import UNKNOWN_IDENTITY, Caller
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.domain.tenants.suspension import command_for as resuming_of
 from quarterjack.domain.tenants.suspension import forbids

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quarterjack.domain.audit import CLAIMED, AuditAct, AuditEntryRow
+from quarterjack.domain.audit import AuditAct, AuditEntryRow
+from quarterjack.domain.tenants.caller import CLAIMED
 from quarterjack.domain.times import DAY, STAMP_DIGITS, stamp
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.transition import Compare, Condition, all_of, any_of

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.domain.tenants.editing import checked_profile
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.domain.tenants.profile import SHARED, TenantProfile, TenantState

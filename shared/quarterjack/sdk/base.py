@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text
 from quarterjack.clock import system_clock
-from quarterjack.domain.audit import Via, ViaWord
 from quarterjack.domain.names import check_flag, check_name, check_tenant
 from quarterjack.domain.schedule import Definition, Head
+from quarterjack.domain.tenants.caller import Via, ViaWord
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.context import FireContext

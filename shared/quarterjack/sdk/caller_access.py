@@ -8,8 +8,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import check_name, parse_run_id
-from quarterjack.domain.run import DeadRunRow, FailedAttemptRow, Failure, RunRow, SiblingRows
+from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, SiblingRows
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION

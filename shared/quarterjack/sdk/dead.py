@@ -12,9 +12,10 @@ from typing import Any
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_limit, checked_rate, checked_text
 from quarterjack.concurrency.rate_limits import StopSignal
+from quarterjack.domain.history.dead_run import parse_dead_key
 from quarterjack.domain.job import JobRef
 from quarterjack.domain.names import check_flag, check_name, one_off_ref
-from quarterjack.domain.run import RunRow, parse_dead_key
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import DAY, from_ms, to_ms

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from quarterjack.clock import system_clock
-from quarterjack.domain.audit import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.caller import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.gates import Gate
 from quarterjack.owner.access import AccessGate

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from quarterjack.domain.history.dead_run import DeadRunRow as IndexedRun
 from quarterjack.domain.history.entry import RunKind, kind_of
 from quarterjack.domain.message import reading
-from quarterjack.domain.run import DeadRunRow as IndexedRun
 from quarterjack.domain.run import RunRow as LedgerRun
 from quarterjack.domain.run import RunState, SiblingRows
 from quarterjack.domain.times import from_ms

@@ -9,8 +9,8 @@ from typing import Any
 
 from quarterjack.aws import BatchBackoff, Client
 from quarterjack.concurrency.pools import RequestPool
-from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.message import DeadLetter, encode_letter
+from quarterjack.domain.tenants.agenda_layout import group_of
 from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.ports.queues import OutgoingMessage, RawMessage, WorkDepth

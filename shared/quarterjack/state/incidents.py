@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.notice import Notice, NoticeKind
 from quarterjack.domain.options import Options
-from quarterjack.domain.run import DeadRunRow, RunRow
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.times import from_ms
 from quarterjack.state.tenants.breaker import OpenPeriod, breaker_of

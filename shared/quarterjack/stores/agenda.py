@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quarterjack.domain.agenda_layout import AgendaLayout, parse_places
 from quarterjack.domain.run import AgendaEntry
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout, parse_places
 from quarterjack.domain.times import MINUTE, SECOND, stamp
 from quarterjack.errors import QuarterjackError, TooNew, Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of

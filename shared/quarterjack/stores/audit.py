@@ -21,7 +21,8 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from quarterjack.domain.audit import GATES, AuditAct, AuditEntryRow, DayClose, Via, date_of, digest_of
+from quarterjack.domain.audit import GATES, AuditAct, AuditEntryRow, DayClose, date_of, digest_of
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.domain.times import STAMP_DIGITS
 from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Condition

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
-from quarterjack.domain.run import DeadRunRow, RunState, dead_day_over, parse_dead_key, partitions
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_day_over, parse_dead_key, partitions
+from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.state.transition import Compare, Condition
 from quarterjack.stores.audit import transact

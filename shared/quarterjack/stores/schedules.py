@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from quarterjack.domain.audit import AuditEntryRow
-from quarterjack.domain.run import AgendaEntry, DeadRunRow
+from quarterjack.domain.history.dead_run import DeadRunRow
+from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import (
     ClosedBy,
     Freeze,

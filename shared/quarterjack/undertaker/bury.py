@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from quarterjack.domain.audit import role
 from quarterjack.domain.message import (
     GARBAGE,
     REJECTED,
@@ -32,6 +31,7 @@ from quarterjack.domain.message import (
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.redaction import USUAL
 from quarterjack.domain.run import Failure, RunRow, RunState
+from quarterjack.domain.tenants.caller import role
 from quarterjack.errors import TooNew, Unavailable, Unreadable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FireContext

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_run_row
 from quarterjack.domain.names import RunRef, one_off_ref, parse_run_id
 from quarterjack.domain.notice import JOB, SCHEDULE_EVENTS, Notice, notice_key
-from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_run_row
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
 from quarterjack.domain.tenants.access import KIND
 from quarterjack.domain.times import MINUTE, STAMP_DIGITS

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from quarterjack.domain.audit import MAX_ACTOR, AccessScope, Caller, Via, checked_reason
+from quarterjack.domain.tenants.caller import MAX_ACTOR, AccessScope, Caller, Via, checked_reason
 from quarterjack.owner.api_keys import authenticate
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.tenants.tenants import Tenants

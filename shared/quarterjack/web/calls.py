@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 from starlette.responses import Response
 
-from quarterjack.domain.audit import Via
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.session import over

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from fastapi import Request
 from jwt import PyJWS, PyJWTError
 
-from quarterjack.domain.audit import MAX_ACTOR
+from quarterjack.domain.tenants.caller import MAX_ACTOR
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.web.authentication import Actor, principal_of
 from quarterjack.web.problems import RefusedRequest

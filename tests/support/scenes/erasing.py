@@ -15,8 +15,8 @@ from typing import Any
 
 from quarterjack import Context, Registry, Retry, Scheduler
 from quarterjack.auditor.log_closing import close_days
-from quarterjack.domain.audit import Caller
 from quarterjack.domain.message import Message
+from quarterjack.domain.tenants.caller import Caller
 from quarterjack.domain.tenants.erasure import Erasure
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.eraser.erase import advance, begin

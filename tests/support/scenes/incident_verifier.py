@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.notice import RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
-from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, RunState
+from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.domain.times import DAY, MINUTE, to_ms
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.events import publish_events

@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 from quarterjack.auditor.run_walks import check_runs
-from quarterjack.domain.audit import role
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import HOUR
 from quarterjack.fires.context import FireContext
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from quarterjack import Scheduler
 from quarterjack.daemon.roles import run_historian
-from quarterjack.domain.audit import role
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.fires.context import FireContext
 from quarterjack.historian.archive_reader import ArchiveFilter, read_archive

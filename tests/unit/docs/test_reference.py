@@ -16,8 +16,9 @@ import quarterjack
 import quarterjack.ready_jobs.http
 import quarterjack.testing
 from quarterjack import errors
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.run import DeadRunRow, EntryKind, RunState
+from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.schedule import Freeze
 from quarterjack.signals.catalogue import METRICS
 from quarterjack.state.transition import EndWords, Transition

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quarterjack.domain.agenda_layout import (
+from quarterjack.domain.names import fire_ref, one_off_ref
+from quarterjack.domain.tenants.agenda_layout import (
     MOST_PLACES,
     MOST_SHARDS,
     AgendaLayout,
@@ -13,7 +14,6 @@ from quarterjack.domain.agenda_layout import (
     group_of,
     parse_places,
 )
-from quarterjack.domain.names import fire_ref, one_off_ref
 from quarterjack.errors import InvalidInput
 
 NAMES = st.from_regex(r"[A-Za-z0-9._:@/-]{1,200}", fullmatch=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from quarterjack.aws import BatchBackoff, ConditionFailed, TransactionRefused, translated
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.dynamodb.dynamo_tables import DynamoTables
 from quarterjack.dynamodb.expressions import expressions
 from quarterjack.dynamodb.statements import statement

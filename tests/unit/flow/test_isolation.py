@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from quarterjack import Context, Scheduler
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_owner
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef, fire_ref, one_off_ref, parse_run_id
 from quarterjack.domain.notice import Notice, NoticeKind, notice_key
 from quarterjack.domain.payload import PAYLOADS, RESULTS
-from quarterjack.domain.run import AgendaEntry, DeadRunRow, EntryKind, RunRow, RunState, dead_owner
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.times import DAY, MINUTE, to_ms
 from quarterjack.errors import QuarterjackError
 from quarterjack.state.backfill import RECORD, BackfillOrder, DefinitionSpan, StoredBackfill

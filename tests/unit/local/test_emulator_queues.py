@@ -15,8 +15,8 @@ import boto3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quarterjack.domain.agenda_layout import group_of
 from quarterjack.domain.names import one_off_ref
+from quarterjack.domain.tenants.agenda_layout import group_of
 from quarterjack.local.cloud import LocalCloud
 from quarterjack.local.emulator.messages import Message, Messages
 from quarterjack.local.emulator.queues import index_queues

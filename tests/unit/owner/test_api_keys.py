@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from quarterjack.domain.audit import AuditAct, Caller
+from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.tenants.api_key import ApiKey, check_key_name, parse_key
+from quarterjack.domain.tenants.caller import Caller
 from quarterjack.domain.times import DAY, SECOND, from_ms
 from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, Unreadable
 from quarterjack.fires.context import FireContext

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from quarterjack import Scheduler, Tenants
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import one_off_ref
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.testing import Crash

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from quarterjack import Scheduler
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import one_off_ref
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY
 from quarterjack.owner.backfill.records import write_backfill
 from quarterjack.state.backfill import BackfillOrder, BackfillState, StoredBackfill

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 
 import pytest
 from quarterjack import Tenants
-from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.run import EntryKind
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
 from quarterjack.testing import Crash

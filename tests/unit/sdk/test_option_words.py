@@ -13,6 +13,7 @@ import pytest
 import quarterjack
 from quarterjack.domain import audit, options, policies, run, schedule
 from quarterjack.domain.history import entry, transition_line
+from quarterjack.domain.tenants import caller
 from quarterjack.sdk.schedules.bulk import ACTIONS, BulkAction
 from quarterjack.state import backfill
 
@@ -29,7 +30,7 @@ WORDS: dict[str, tuple[Any, type[StrEnum]]] = {
     "kind of a run": (entry.RunKindWord, entry.RunKind),
     "kind of a transition": (transition_line.TransitionKindWord, transition_line.TransitionKind),
     "order": (backfill.BackfillOrderWord, backfill.BackfillOrder),
-    "via": (audit.ViaWord, audit.Via),
+    "via": (caller.ViaWord, caller.Via),
     "act": (audit.AuditActWord, audit.AuditAct),
 }
 

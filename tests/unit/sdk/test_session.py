@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from quarterjack import AsyncScheduler, Grant, Scheduler, Tenants
-from quarterjack.domain.audit import AccessScope, Caller, Via, role
+from quarterjack.domain.tenants.caller import AccessScope, Caller, Via, role
 from quarterjack.errors import Forbidden, InvalidInput
 from quarterjack.sdk.session import over
 from quarterjack.testing.memory.installation import IDENTITY

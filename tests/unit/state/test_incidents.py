@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.notice import NoticeKind
 from quarterjack.domain.options import Options
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.state.incidents import (
     after_failure,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref
-from quarterjack.domain.run import DeadRunRow
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.ports.services import Services
 from quarterjack.state.transition import Compare

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.run import AgendaEntry, DeadRunRow
+from quarterjack.domain.history.dead_run import DeadRunRow
+from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.ports.services import Services

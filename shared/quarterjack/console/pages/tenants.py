@@ -12,9 +12,9 @@ from quarterjack.console.calls import PageCall, get, part, post
 from quarterjack.console.forms import chosen, number_typed, words_of
 from quarterjack.console.pages.freeze import counts_of
 from quarterjack.console.rendering import ROOT
-from quarterjack.domain.audit import Via
 from quarterjack.domain.names import check_tenant
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.domain.tenants.limits import NAMES, typed_limits
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED
 from quarterjack.errors import InvalidInput, NotFound

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from quarterjack.domain.audit import CLAIMED, AccessScope, Caller
+from quarterjack.domain.tenants.caller import CLAIMED, AccessScope, Caller
 from quarterjack.domain.tenants.profile import ALL, INSTALLATION, Governance, Grant, matches
 
 

@@ -22,6 +22,7 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import fire_message, send
 from quarterjack.fires.context import FireContext, read_revision
 from quarterjack.owner.backfill.records import read_backfill, read_runs, write_backfill
+from quarterjack.owner.backfill.spans import span_of, spread_of, walk
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.backfill import (
     BackfillOrder,
@@ -34,9 +35,6 @@ from quarterjack.state.backfill import (
     fire_action,
     is_free,
     readiness,
-    span_of,
-    spread_of,
-    walk,
 )
 from quarterjack.state.before_start import revive
 from quarterjack.timing import Timetable, timetable

@@ -16,20 +16,11 @@ from quarterjack.domain.times import DAY, from_ms
 from quarterjack.errors import Conflict, InvalidInput
 from quarterjack.fires.context import FireContext, revision_of
 from quarterjack.owner.backfill.advance import BackfillMover
+from quarterjack.owner.backfill.spans import one_definition, own_definitions, spread_of, survey
 from quarterjack.owner.limits import check_backfill
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Services
-from quarterjack.state.backfill import (
-    MARGIN,
-    BackfillOrder,
-    DefinitionSpan,
-    StoredBackfill,
-    is_free,
-    one_definition,
-    own_definitions,
-    spread_of,
-    survey,
-)
+from quarterjack.state.backfill import MARGIN, BackfillOrder, DefinitionSpan, StoredBackfill, is_free
 from quarterjack.timing import fires, previous, timetable
 from quarterjack.timing.absence import absences
 from quarterjack.timing.timetables import moment

@@ -8,7 +8,8 @@ from itertools import islice
 
 from quarterjack.concurrency.rate_limits import StopSignal
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.run import FAILED, DeadRunRow, RunRow, dead_run_row, parse_dead_key
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_run_row, parse_dead_key
+from quarterjack.domain.run import FAILED, RunRow
 from quarterjack.domain.times import DAY, MINUTE
 from quarterjack.errors import Conflict, Unavailable
 from quarterjack.fires.audit_entry import audit_entry

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from quarterjack.concurrency.rate_limits import StopSignal, TokenBucket
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history.dead_run import DeadRunRow, dead_run_row
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef, one_off_ref
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
-from quarterjack.domain.run import DeadRunRow, RunRow, RunState, dead_run_row
+from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import AlreadyExists, Conflict, KeyReused, NotFound, QuarterjackError, Throttled, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext, read_revision, run_must_exist

@@ -6,7 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
-from quarterjack.domain.audit import Caller, ViaWord
+from quarterjack.domain.tenants.caller import Caller, ViaWord
 from quarterjack.errors import InvalidInput
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Clock, Services

@@ -15,11 +15,11 @@ from typing import Any
 from quarterjack.apply.fields import words_of
 from quarterjack.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from quarterjack.declare import job_of
-from quarterjack.domain.audit import Via
 from quarterjack.domain.names import check_flag, check_name
 from quarterjack.domain.payload import PayloadOwner
 from quarterjack.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.caller import Via
 from quarterjack.errors import (
     AlreadyExists,
     Conflict,

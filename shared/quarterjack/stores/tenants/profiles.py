@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
-from quarterjack.domain.agenda_layout import AgendaLayout
 from quarterjack.domain.audit import AuditEntryRow
+from quarterjack.domain.tenants.agenda_layout import AgendaLayout
 from quarterjack.domain.tenants.limits import NO_LIMITS, stored_limits
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED, Governance, Grant, TenantProfile, TenantState
 from quarterjack.domain.times import SECOND

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from quarterjack.domain.audit import AccessScope
 from quarterjack.domain.tenants.access import OF_INSTALLATION, Role, Verb, scoped, verbs_of
+from quarterjack.domain.tenants.caller import AccessScope
 from quarterjack.domain.tenants.profile import INSTALLATION, Grant
 
 

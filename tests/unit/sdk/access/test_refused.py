@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from quarterjack import AsyncScheduler, Context, Grant, Registry, Retry, Scheduler, Tenants
-from quarterjack.domain.audit import Via, role
 from quarterjack.domain.tenants.access import Verb, without_admin
+from quarterjack.domain.tenants.caller import Via, role
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
 from quarterjack.errors import Forbidden, InvalidInput, NotFound, TenantSuspended, Unavailable
 from quarterjack.owner import access

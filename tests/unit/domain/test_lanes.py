@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quarterjack.domain.policies import Priority
+from quarterjack.domain.queue import lane_for, next_lane, percentages, shared_out
 from quarterjack.domain.times import DAY, HOUR
-from quarterjack.state.lanes import lane_for, next_lane, percentages, shared_out
 
 HIGH, NORMAL, LOW = Priority
 SHARES = percentages()

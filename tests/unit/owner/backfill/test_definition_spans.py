@@ -8,17 +8,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quarterjack.domain.times import DAY, MINUTE, SECOND
-from quarterjack.state.backfill import (
-    BackfillOrder,
-    DefinitionSpan,
-    StoredBackfill,
-    descending,
-    one_definition,
-    own_definitions,
-    span_of,
-    survey,
-    walk,
-)
+from quarterjack.owner.backfill.spans import descending, one_definition, own_definitions, span_of, survey, walk
+from quarterjack.state.backfill import BackfillOrder, DefinitionSpan, StoredBackfill
 from quarterjack.timing import Rule, Timetable, fires, timetable
 
 from tests.support.builders import NOON, a_definition, a_revision
