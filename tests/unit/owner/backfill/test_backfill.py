@@ -263,7 +263,7 @@ def test_an_interval_of_too_many_fires_is_refused_before_they_are_counted(
             yield fire
 
     monkeypatch.setattr("quarterjack.owner.backfill.plan.MOST_FIRES", 1_000)
-    monkeypatch.setattr("quarterjack.state.backfill.fires", counting)
+    monkeypatch.setattr("quarterjack.owner.backfill.spans.fires", counting)
     scene.scheduler.create_schedule("s", "note", "* * * * *")
     start = at(-40 * 365 * DAY / SECOND)
     for dry_run in (True, False):
