@@ -12,7 +12,7 @@ import pytest
 from tests.support.doc_pages import ROOT, Page, all_pages
 
 CODE = ("shared", "functions", "infra")
-PLACES = (*CODE, "bench", "examples", "tests/support", "tools", ".ci", "docs/generate.py", "pyproject.toml", "Makefile")
+PLACES = (*CODE, "bench", "examples", "tests/support", "tools", ".ci", "docs/generators", "pyproject.toml", "Makefile")
 INSTANCES = {
     "ctx": "Context",
     "harness": "Harness",

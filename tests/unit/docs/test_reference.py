@@ -31,6 +31,7 @@ from quarterjack.stores.siblings import attempt_row
 from quarterjack.web.shapes import remarks
 
 from docs import generate
+from docs.generators import api, entries
 from tests.support.builders import BOOM, a_head, a_revision, a_run, an_attempt, an_entry
 from tests.support.doc_pages import ROOT, page
 
@@ -100,7 +101,7 @@ def public_things() -> Iterator[tuple[str, Any]]:
             thing = getattr(module, name)
             yield name, thing
             if isinstance(thing, type) and not issubclass(thing, Enum):
-                for member in generate.public_members(thing):
+                for member in entries.public_members(thing):
                     yield f"{name}.{member}", getattr(thing, member)
             elif isinstance(thing, ModuleType):
                 yield from (
@@ -214,7 +215,7 @@ def made_transitions() -> Iterator[Transition]:
         "due": 1,
         "begun": False,
     }
-    for make in generate.transition_makers().values():
+    for make in api.transition_makers().values():
         yield make(**{n: given[n] for n in arguments(make)})
 
 

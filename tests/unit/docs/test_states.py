@@ -13,7 +13,7 @@ from quarterjack.domain.run import TERMINAL, RunState
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.transition import EndWords, Row, Transition, holds
 
-from docs import generate
+from docs.generators import api
 from tests.support.builders import BOOM, NOON, a_run
 from tests.support.doc_pages import page
 
@@ -53,7 +53,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 
 def made(name: str) -> Iterator[Transition]:
-    make = generate.transition_makers()[name]
+    make = api.transition_makers()[name]
     parameters = inspect.signature(make).parameters
     required = {n for n, p in parameters.items() if p.default is p.empty} - {"end"}
     required |= set(EndWords.__annotations__) if "end" in parameters else set()
@@ -99,13 +99,13 @@ def drawn() -> set[Arrow]:
     return {(source, target, name.split()[0]) for source, target, names in found for name in names.split(", ")}
 
 
-@pytest.mark.parametrize("name", generate.transition_makers())
+@pytest.mark.parametrize("name", api.transition_makers())
 def test_the_arrows_of_a_transition_are_what_its_guard_allows(name: str) -> None:
     assert {arrow for arrow in drawn() if arrow[2] == name} == allowed(name)
 
 
 def test_no_transition_is_drawn_that_does_not_exist() -> None:
-    assert {name for _, _, name in drawn()} == set(generate.transition_makers())
+    assert {name for _, _, name in drawn()} == set(api.transition_makers())
 
 
 def test_every_state_is_in_the_drawing() -> None:
