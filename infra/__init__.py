@@ -11,7 +11,7 @@ from .alarms.settings import AlarmChange, AlarmSettings  # noqa: E402 — jsii s
 from .containers.workers import ContainerSize, ContainerWorkers  # noqa: E402 — the same
 from .front_door.api import ApiSettings, JwtIssuer  # noqa: E402 — the same
 from .front_door.load_balancer import LoadBalancerSettings  # noqa: E402 — the same
-from .packaging.bundling import AWS, AWS_COMPILED, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
+from .packaging.dependencies import AWS, AWS_COMPILED, HERE, BundleTarget  # noqa: E402 — jsii starts Node at the first import of aws_cdk
 from .quarterjack import Quarterjack  # noqa: E402 — the same
 
 __all__ = [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 from quarterjack.domain.audit import ANCHORS
 from quarterjack.domain.history.archive_keys import tenant_prefix
 from quarterjack.domain.job_catalogue import OWNER as CATALOGUE
@@ -147,3 +148,42 @@ def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")
     store.allow_objects(grantee, "s3:PutObject", INBOX)
     store.allow_objects(grantee, "s3:PutObject", f"{CERTIFICATES}*", bucket=store.archive_bucket)
+
+
+class GrantingConstruct(Construct):
+    """A construct whose installation roles outside of it may be allowed to use."""
+
+    _store: InstallationStore
+    _queues: InstallationQueues
+
+    def grant_reading(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
+        """Let ``grantee`` call what changes nothing in the SDK: schedules, runs, failures, previews; of one tenant or of all.
+
+        The agenda has no partitions of a tenant: ``describe_schedule`` reads its entries, which name schedules of all tenants.
+        Log lines are for who may read all tenants: a log group has those of all.
+        """
+        allow_reading(grantee, self._store, self._queues, tenant)
+
+    def grant_scheduling(self, grantee: iam.IGrantable, *, prompt: bool = True, tenant: str | None = None) -> None:
+        """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger.
+
+        Without ``prompt`` it may not send to the work queues: what it submits for now then starts within two minutes, as the ticker
+        sends it. With ``tenant`` it reads and writes this tenant's schedules, runs and payloads. IAM cannot tell tenants apart in
+        agenda and queues: there it can delay runs of others, or have them looked at.
+        """
+        allow_scheduling(grantee, self._store, self._queues, tenant, prompt=prompt)
+
+    def grant_governing(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` do all that ``Tenants`` does: create, change, suspend and resume tenants, give and take grants."""
+        allow_governing(grantee, self._store)
+
+    def grant_erasing(self, grantee: iam.IGrantable) -> None:
+        """Let ``grantee`` do what ``grant_governing`` gives, and erase tenants: nobody else can delete from the ledger or the archive.
+
+        Give it to a role that people assume for this alone. What it removes is gone.
+        """
+        allow_erasing(grantee, self._store)
+
+    def grant_secrets(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
+        """Let ``grantee`` list, set and delete secrets, of one tenant or of all. Their values it gets encrypted only."""
+        allow_setting_secrets(grantee, self._store, tenant)

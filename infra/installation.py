@@ -19,7 +19,7 @@ from quarterjack.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS
 from quarterjack.sqs.routing import WORK
 
 from .acknowledge import acknowledge_for
-from .packaging.bundling import AWS, BundleTarget
+from .packaging.dependencies import AWS, BundleTarget
 
 LOW_AGE = Duration.seconds(DEFAULT_LOW_AGE)
 ARCHIVE_RETENTION = Duration.days(400)  # a year, and time for an audit of it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy, Tags
+from aws_cdk import Duration, RemovalPolicy, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -28,9 +28,9 @@ from .alarms.construct import InstallationAlarms, stack_parts
 from .alarms.settings import AlarmSettings
 from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
-from .grants import allow_erasing, allow_governing, allow_reading, allow_scheduling, allow_setting_secrets
+from .grants import GrantingConstruct
 from .installation import ARCHIVE_RETENTION, LOW_AGE, InstallationSettings
-from .packaging.bundling import AWS, BundleTarget
+from .packaging.dependencies import AWS, BundleTarget
 from .packaging.jobs import declared_by, find_jobs
 from .roles.events import EventsFunction, check_events
 from .roles.historian import HistorianFunction
@@ -40,14 +40,14 @@ from .roles.worker import WorkerFunction, WorkerSettings, WorkerSize, allow_work
 from .storage.athena import ArchiveTable
 from .storage.queues import InstallationQueues, worker_part
 from .storage.store import InstallationStore
-from .template import check_stripes
+from .template import check_stripes, outputs_of
 
 MEMORY = 512  # MB of the worker
 TIMEOUT = Duration.minutes(15)  # of the worker: what Lambda allows
 RETENTION = Duration.days(90)
 
 
-class Quarterjack(Construct):
+class Quarterjack(GrantingConstruct):
     """Tables, queues, bucket, the functions, their clocks and alarms.
 
         jobs = Quarterjack(self, "Jobs", jobs="acme/jobs", memory=1024, secrets={"DATABASE": secret})
@@ -278,12 +278,20 @@ class Quarterjack(Construct):
             parts=stack_parts(made, history=history, events=events is not None, api=api is not None),
         )
         self._show(installation, memory=memory, dashboard=dashboard, tenant_insights=tenant_insights)
-        self._api = (
+        front_door = (
             None
             if api is None
             else ApiFunction(self, "Api", installation=installation, store=store, queues=made, settings=api)
         )
-        self.outputs = self._outputs(installation)
+        self.outputs = outputs_of(
+            self,
+            installation=installation,
+            store=store,
+            queues=made,
+            worker=self.worker,
+            topic=self.alarms.topic,
+            api=front_door,
+        )
         check_stripes(self, made.stripes)
 
     def _show(self, installation: InstallationSettings, *, memory: int, dashboard: bool, tenant_insights: bool) -> None:
@@ -322,68 +330,6 @@ class Quarterjack(Construct):
         """The functions of the declared queues, by queue. They have the role of ``worker``."""
         return {name: worker.function for name, worker in self._workers.items()}
 
-    def grant_reading(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
-        """Let ``grantee`` call what changes nothing in the SDK: schedules, runs, failures, previews; of one tenant or of all.
-
-        The agenda has no partitions of a tenant: ``describe_schedule`` reads its entries, which name schedules of all tenants.
-        Log lines are for who may read all tenants: a log group has those of all.
-        """
-        allow_reading(grantee, self._store, self._queues, tenant)
-
-    def grant_scheduling(self, grantee: iam.IGrantable, *, prompt: bool = True, tenant: str | None = None) -> None:
-        """Let ``grantee`` do all that the SDK does: create, change and delete schedules, submit, read the ledger.
-
-        Without ``prompt`` it may not send to the work queues: what it submits for now then starts within two minutes, as the ticker
-        sends it. With ``tenant`` it reads and writes this tenant's schedules, runs and payloads. IAM cannot tell tenants apart in
-        agenda and queues: there it can delay runs of others, or have them looked at.
-        """
-        allow_scheduling(grantee, self._store, self._queues, tenant, prompt=prompt)
-
-    def grant_governing(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` do all that ``Tenants`` does: create, change, suspend and resume tenants, give and take grants."""
-        allow_governing(grantee, self._store)
-
-    def grant_erasing(self, grantee: iam.IGrantable) -> None:
-        """Let ``grantee`` do what ``grant_governing`` gives, and erase tenants: nobody else can delete from the ledger or the archive.
-
-        Give it to a role that people assume for this alone. What it removes is gone.
-        """
-        allow_erasing(grantee, self._store)
-
     def grant_work(self, grantee: iam.IGrantable) -> None:
         """Let ``grantee``, the role of a container that runs ``quarterjack worker``, do what the worker function does."""
         allow_work(grantee, self._store, self._queues, secrets=self._tenant_secrets)
-
-    def grant_secrets(self, grantee: iam.IGrantable, *, tenant: str | None = None) -> None:
-        """Let ``grantee`` list, set and delete secrets, of one tenant or of all. Their values it gets encrypted only."""
-        allow_setting_secrets(grantee, self._store, tenant)
-
-    def _outputs(self, installation: InstallationSettings) -> dict[str, CfnOutput]:
-        """By name; ``override_logical_id`` gives one a name that a script can rely on."""
-        described = {
-            "Prefix": ("QUARTERJACK_PREFIX for the SDK and the command line", installation.prefix),
-            "BucketName": ("QUARTERJACK_BUCKET for the SDK and the command line", self._store.bucket.bucket_name),
-            "WorkQueueUrl": ("The queue of runs that are due", self._queues.work.queue_url),
-            "DeadLetterQueueUrl": ("The queue of runs that ended dead", self._queues.dead.queue_url),
-            "WorkerName": ("The function that runs the jobs", self.worker.function_name),
-        }
-        if self.alarms.topic is not None:
-            described["AlarmTopicArn"] = ("Subscribe to it to hear of alarms", self.alarms.topic.topic_arn)
-        if self._store.archive_bucket is not self._store.bucket:
-            place = "QUARTERJACK_ARCHIVE_BUCKET for the SDK and the command line"
-            described["ArchiveBucketName"] = (place, self._store.archive_bucket.bucket_name)
-        if not installation.history:
-            described["History"] = ("QUARTERJACK_HISTORY for the SDK and the command line", "off")
-        if self._queues.stripes_said is not None:
-            described["Stripes"] = ("QUARTERJACK_STRIPES for the SDK and the command line", self._queues.stripes_said)
-        if self._queues.priorities_said is not None:
-            what = "QUARTERJACK_PRIORITIES for the SDK and the command line"
-            described["Priorities"] = (what, self._queues.priorities_said)
-        for way, url in ({} if self._api is None else self._api.urls).items():
-            described[f"{way.capitalize()}ApiUrl"] = (f"The HTTP API, for callers by {way}", url)
-        if self._api is not None and self._api.console_url is not None:
-            described["ConsoleUrl"] = ("The console, for people who sign in or have an API key", self._api.console_url)
-        return {
-            name: CfnOutput(self, name, description=description, value=value)
-            for name, (description, value) in described.items()
-        }

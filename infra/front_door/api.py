@@ -20,7 +20,7 @@ from quarterjack.errors import InvalidInput
 from ..acknowledge import acknowledge
 from ..grants import allow_scheduling
 from ..installation import InstallationSettings
-from ..packaging.bundling import for_api
+from ..packaging.dependencies import for_api
 from ..roles.function import InstallationFunction
 from ..storage.queues import InstallationQueues
 from ..storage.store import InstallationStore

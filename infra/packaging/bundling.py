@@ -7,8 +7,6 @@ making.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shutil
 import stat
 import subprocess
@@ -16,8 +14,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -26,70 +22,18 @@ from typing import Any, cast
 import jsii
 from aws_cdk import AssetHashType, BundlingOptions, BundlingOutput, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from quarterjack.errors import Misconfigured
-from quarterjack.extras import install_remedy
 
+from .dependencies import API, BundleTarget, check_installed, dependencies_of, digest, inputs_of
 from .jobs import JobPackage
 
-RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test compares it with what aws-cdk-lib knows
 HANDLERS = Path(__file__).parents[2] / "functions"  # beside this package, in the checkout as well as installed
-_PINS = Path(__file__).parents[2] / "constraints.txt"  # in the checkout; a wheel has it among its metadata
-_HASH = re.compile(r"\s*\\\n\s*--hash=\S+|^\s*#.*\n", re.MULTILINE)
-_NAMED = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)  # of a line of requirements
 _LEFT_OUT = ("__pycache__", "*.pyc", ".*", "requirements.txt")
-_PIP_NOTES = (
-    "RECORD",
-    "INSTALLER",
-    "REQUESTED",
-    "direct_url.json",
-)  # with paths and digests of scripts of this machine
 _PLAIN, _EXECUTABLE = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 _UNIX = 3  # the system that an archive's modes are of
 _CODE = "/var/task"  # the folder of a bundle on Lambda, as tracebacks show it
-API = "api"  # the extra of the HTTP API
-OIDC = "oidc"  # that with the word of a load balancer
 _SERVICES = ("dynamodb", "logs", "s3", "sqs", "ssm", "sts")  # that the API asks; no code of users runs in it
 _NOT_IN_LAMBDA = ("cli", "local", "testing", "infra", "functions")  # folders of the package that no function imports
-
-# Amazon Linux 2023 has glibc 2.34; pip needs the name of every tag that it may use.
-_GLIBC = (34, 31, 28, 27, 26, 24, 17)
-_PLATFORMS = (*(f"manylinux_2_{minor}_aarch64" for minor in _GLIBC), "manylinux2014_aarch64")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BundleTarget:
-    """The platform for which pip selects wheels."""
-
-    name: str
-    arguments: tuple[str, ...]  # of `pip install`
-    complete: bool = True  # with our own dependencies; False: the functions' interpreter has them
-    extras: tuple[str, ...] = ("functions",)  # of this package, whose requirements are in it
-    compiled_by: str | None = None  # version of the interpreter that adds bytecode; None: the bundle is source only
-
-
-_VERSION = RUNTIME.name.removeprefix("python")
-AWS = BundleTarget(
-    name="aws",
-    arguments=(
-        *(argument for platform in _PLATFORMS for argument in ("--platform", platform)),
-        *("--implementation", "cp"),
-        *("--python-version", _VERSION),
-        *("--only-binary", ":all:"),
-    ),
-)
-AWS_COMPILED = replace(
-    AWS, compiled_by=_VERSION
-)  # bytecode differs between patch releases of Python, and so between machines
-# The interpreter that runs this, with its packages, for a local cloud: that extracts a bundle for each process of a function, and
-# 50 MB of dependencies take it most of a minute in all.
-HERE = BundleTarget(name="here", arguments=(), complete=False)
-
-
-def for_api(target: BundleTarget, *, oidc: bool = False) -> BundleTarget:
-    """The same platform, with what the HTTP API needs, and with ``oidc`` what checks a load balancer's signature."""
-    return replace(target, extras=(API, OIDC) if oidc else (API,))
 
 
 def bundle(target: BundleTarget, jobs: JobPackage | None = None) -> lambda_.Code:
@@ -110,9 +54,9 @@ def build(directory: Path, target: BundleTarget, jobs: JobPackage | None = None)
     """Fill ``directory`` with all imports of the functions: dependencies, this package, the handlers, the jobs."""
     requirements = jobs.requirements if jobs else None
     if target.complete or requirements is not None:
-        shutil.copytree(_dependencies(target, requirements, directory.parent), directory, dirs_exist_ok=True)
+        shutil.copytree(dependencies_of(target, requirements, directory.parent), directory, dirs_exist_ok=True)
     else:
-        _check_installed(target.extras)
+        check_installed(target.extras)
     if API in target.extras:
         _leave_out(directory)
     _copy(_package(), directory / "quarterjack", also=_NOT_IN_LAMBDA)
@@ -179,93 +123,6 @@ class _Bundling:
         return True
 
 
-def _dependencies(target: BundleTarget, requirements: Path | None, beside: Path) -> Path:
-    """A folder with the dependencies; it stays in the output of the synthesis, for the other bundle and the next synthesis."""
-    wanted = beside / f"dependencies.{_digest(_inputs(target, requirements))}"
-    if not wanted.exists():
-        with tempfile.TemporaryDirectory(dir=beside, prefix="dependencies.") as unfinished:
-            _install(Path(unfinished, "packages"), target, requirements)
-            Path(unfinished, "packages").rename(wanted)
-    return wanted
-
-
-def _install(directory: Path, target: BundleTarget, requirements: Path | None) -> None:
-    listed = () if requirements is None else ("--requirement", str(requirements))
-    own = _own_requirements(target.extras) if target.complete else ()
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="pins.", suffix=".txt") as pins:
-        pins.write(_pins(requirements))
-        pins.flush()
-        command = (
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
-            *("--target", str(directory), *target.arguments, "--constraint", pins.name, *own, *listed),
-        )
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Misconfigured(
-            f"pip could not install what the functions need for {target.name} (requirements={str(requirements)!r}):\n{done.stderr.strip()}"
-        )
-    _forget_machine(directory)
-
-
-def _forget_machine(directory: Path) -> None:
-    """Remove what pip writes for this machine: scripts that start its interpreter, and where wheels came from."""
-    scripts = (place for place in directory.glob("bin/*") if sys.executable.encode() in place.read_bytes())
-    notes = (place for name in _PIP_NOTES for place in directory.glob(f"*.dist-info/{name}"))
-    for place in (*scripts, *notes):
-        place.unlink()
-
-
-def _pins(requirements: Path | None) -> str:
-    """The versions that this release was tested with, but of packages that the user's requirements name.
-
-    Without hashes, since the user's requirements have none and pip would ask for theirs.
-    """
-    if _PINS.exists():
-        text = _PINS.read_text(encoding="utf-8")
-    else:
-        text = distribution("quarterjack").read_text("extra_metadata/constraints.txt") or ""
-    given = "" if requirements is None else requirements.read_text(encoding="utf-8")
-    named = {canonicalize_name(found[1]) for found in _NAMED.finditer(given)}
-    lines = _HASH.sub("", text).splitlines(keepends=True)
-    return "".join(line for line in lines if canonicalize_name(line.partition("==")[0]) not in named)
-
-
-def _check_installed(extras: tuple[str, ...]) -> None:
-    """Raise Misconfigured if this interpreter lacks what the functions import."""
-    for requirement in map(Requirement, _own_requirements(extras)):
-        try:
-            distribution(requirement.name)
-        except PackageNotFoundError:
-            remedy = f"run: {install_remedy(*extras)}"
-            raise Misconfigured(
-                f"target=HERE: {requirement.name} is not installed in this interpreter; {remedy}"
-            ) from None
-
-
-def _own_requirements(extras: tuple[str, ...]) -> tuple[str, ...]:
-    """The requirements of the package and of some of its extras, from its metadata. An extra may name another."""
-    listed = [Requirement(line) for line in requires("quarterjack") or ()]
-    found: dict[str, None] = {}  # in order
-    waiting = ["", *extras]
-    for extra in waiting:
-        for requirement in listed:
-            if _is_of(requirement, extra):
-                if canonicalize_name(requirement.name) == "quarterjack":
-                    waiting += requirement.extras - set(waiting)
-                else:
-                    plain = Requirement(str(requirement))
-                    plain.marker = None
-                    found[str(plain)] = None
-    return tuple(found)
-
-
-def _is_of(requirement: Requirement, extra: str) -> bool:
-    """Whether an extra has a requirement; the extra "" is the package itself."""
-    if requirement.marker is None:
-        return not extra
-    return requirement.marker.evaluate({"extra": extra})
-
-
 def _leave_out(directory: Path) -> None:
     """Remove the descriptions of AWS's other services from a bundle: three quarters of its bytes. And PyYAML's compiled half, which is a
     matter of speed alone: with it the bundle would have more than 15 MB.
@@ -297,23 +154,14 @@ def _copy(source: Path, destination: Path, also: Iterable[str] = ()) -> None:
 
 def fingerprint(target: BundleTarget, jobs: JobPackage | None) -> str:
     """A digest of all inputs of the bundle. Versions that the requirements leave open are not part of it."""
-    return _digest(
+    return digest(
         (
-            *_inputs(target, jobs.requirements if jobs else None),
+            *inputs_of(target, jobs.requirements if jobs else None),
             *_contents(_package(), _NOT_IN_LAMBDA),
             *_contents(HANDLERS),
             *(_contents(jobs.root) if jobs else ()),
         )
     )
-
-
-def _inputs(target: BundleTarget, requirements: Path | None) -> tuple[bytes, ...]:
-    files = [place for place in (requirements,) if place is not None and place.exists()]
-    own = (*_own_requirements(target.extras), _pins(requirements))
-    texts = (target.name, *target.arguments, *own, sys.version if target is HERE else "")
-    compiled = ("compiled",) if target.compiled_by is not None else ()
-    complete = ("complete",) if target.complete else ()
-    return (*(text.encode() for text in (*texts, *compiled, *complete)), *(place.read_bytes() for place in files))
 
 
 def _contents(root: Path, also: Iterable[str] = ()) -> Iterator[bytes]:
@@ -327,10 +175,3 @@ def _contents(root: Path, also: Iterable[str] = ()) -> Iterator[bytes]:
         if place.is_file() and not hidden and place.suffix != ".pyc" and parts[0] not in also:
             yield "/".join((root.name, *parts)).encode()
             yield place.read_bytes()
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(hashlib.sha256(part).digest())
-    return total.hexdigest()

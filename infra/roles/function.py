@@ -15,7 +15,8 @@ from constructs import Construct
 
 from ..acknowledge import acknowledge, arn_of
 from ..installation import InstallationSettings
-from ..packaging.bundling import RUNTIME, BundleTarget, bundle
+from ..packaging.bundling import bundle
+from ..packaging.dependencies import RUNTIME, BundleTarget
 from ..packaging.jobs import JobPackage
 
 NAMESPACE = "Quarterjack"  # of the metrics; their dimension `service` is the function's name

@@ -17,8 +17,9 @@ import pytest
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.extras import install_remedy
 
-from infra.packaging import bundling
-from infra.packaging.bundling import AWS, HANDLERS, HERE, RUNTIME, build, fingerprint, for_api, pack
+from infra.packaging import dependencies
+from infra.packaging.bundling import HANDLERS, build, fingerprint, pack
+from infra.packaging.dependencies import AWS, HERE, RUNTIME, for_api
 from infra.packaging.jobs import JobPackage, find_jobs
 
 pytestmark = pytest.mark.check
@@ -96,7 +97,8 @@ def test_a_bundle_has_the_same_bytes_whoever_makes_it(worker_bundle: Path, tmp_p
     """Another folder, another umask, a wheel from another place: the same bundle."""
     script = (
         "import sys; from pathlib import Path; from dataclasses import replace\n"
-        "from infra.packaging.bundling import HERE, build; from infra.packaging.jobs import find_jobs; from os import umask; umask(0o077)\n"
+        "from infra.packaging.bundling import build; from infra.packaging.dependencies import HERE; "
+        "from infra.packaging.jobs import find_jobs; from os import umask; umask(0o077)\n"
         "build(Path(sys.argv[1]), replace(HERE, complete=True), find_jobs(sys.argv[2], sys.argv[3]))"
     )
     (tmp_path / "requirements.txt").write_text(f"{_wheel(tmp_path, 'acme_tools')}\n")
@@ -180,7 +182,7 @@ def test_a_bundle_for_this_interpreter_leaves_out_what_is_installed_in_it(
     (tmp_path / "bundle").mkdir()
     build(tmp_path / "bundle", HERE, find_jobs(JOBS))
     assert {place.name for place in (tmp_path / "bundle").iterdir()} == {"acme", "functions", "quarterjack"}
-    monkeypatch.setattr(bundling, "_own_requirements", lambda extras: ("a-missing-library>=1",))
+    monkeypatch.setattr(dependencies, "_own_requirements", lambda extras: ("a-missing-library>=1",))
     with pytest.raises(
         Misconfigured,
         match=re.escape(f"a-missing-library is not installed in this interpreter; run: {install_remedy('functions')}"),
@@ -237,7 +239,7 @@ def test_a_bundle_is_made_anew_when_requirements_or_target_change(tmp_path: Path
 def test_what_the_user_requires_is_not_pinned_by_us(tmp_path: Path) -> None:
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("Boto3 == 1.40.0  # ours is another\n-r more.txt\n./local.whl\n")
-    ours, theirs = bundling._pins(None), bundling._pins(requirements)
+    ours, theirs = dependencies._pins(None), dependencies._pins(requirements)
     assert "boto3==" in ours
     assert "--hash" not in ours
     assert [line for line in ours.splitlines() if line not in theirs.splitlines()] == [

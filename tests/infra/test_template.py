@@ -13,7 +13,7 @@ from aws_cdk.assertions import Match, Template
 from quarterjack.sqs.routing import MAX_RECEIVES, QUEUES
 from quarterjack.stores.tables import TABLES, TableDefinition
 
-from infra.packaging.bundling import RUNTIME
+from infra.packaging.dependencies import RUNTIME
 from tools.pythons import PROMISED, Share
 
 PARTS = ("ticker", "worker", "undertaker", "auditor", "historian")

@@ -6,38 +6,30 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from random import Random
 
-from quarterjack.auditor.audit import WORKERS, audit
-from quarterjack.auditor.history_check import check_history
-from quarterjack.auditor.log_closing import close_days
 from quarterjack.auditor.walk import AuditReport
+from quarterjack.daemon.auditor_hour import audit_hour
 from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.event_sink import with_events
 from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from quarterjack.daemon.memory import limit_arenas
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from quarterjack.domain.queue import declared_name
-from quarterjack.domain.times import DAY, SECOND
+from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import FollowReport, StreamFollower
-from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.jobs import Registry
 from quarterjack.ports.services import Services
 from quarterjack.sdk.job_checks import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
-from quarterjack.signals.catalogue import counted
 from quarterjack.signals.measurement import Measurement
 from quarterjack.signals.reports import (
-    of_audit,
     of_burial,
-    of_closing,
     of_events_round,
     of_gauges,
     of_history_round,
-    of_page_compaction,
     of_tick,
 )
 from quarterjack.signals.sinks import Sink, loaded_open_telemetry
@@ -190,39 +182,16 @@ def _log_round(report: FollowReport) -> None:
 
 
 def run_auditor(settings: Settings, *, sinks: Sequence[Sink] = ()) -> AuditReport:
-    """Audit once, close the days of the record of acts, and look after the history. Figures go to ``sinks``, after an error too."""
-    services = connect(settings)
+    """One hour of the auditor. Figures go to ``sinks``, after an error too."""
     try:
-        _close_days(services, sinks)
-        report = audit(services, clock=system_clock, workers=WORKERS)
-        pass_on(sinks, partial(of_audit, report))
-        if settings.history:
-            _look_after_history(services, sinks)
+        return audit_hour(
+            connect(settings),
+            clock=system_clock,
+            history=settings.history,
+            emit=lambda made: pass_on(sinks, lambda: made),
+        )
     finally:
         flush(sinks)
-    return report
-
-
-def _close_days(services: Services, sinks: Sequence[Sink]) -> None:
-    """Close the days of the record of acts. The live data is audited although this fails."""
-    try:
-        done = close_days(services, clock=system_clock)
-    except QuarterjackError as problem:
-        log.warning("audit.not_closed", extra={"error": str(problem)})
-        pass_on(sinks, partial(counted, AuditDaysNotClosed=1))
-    else:
-        pass_on(sinks, partial(of_closing, done))
-
-
-def _look_after_history(services: Services, sinks: Sequence[Sink]) -> None:
-    """Fold the hours of the history that are over, and compare a sample of it with the ledger."""
-    try:
-        pass_on(sinks, partial(of_page_compaction, compact_pages(services, clock=system_clock, budget=DAY)))
-        checked = check_history(services, clock=system_clock, random=Random())
-    except QuarterjackError:
-        pass_on(sinks, partial(counted, HistoryNotFolded=1))
-        raise
-    pass_on(sinks, partial(counted, HistoryRelisted=checked.relisted))
 
 
 def worker_process(

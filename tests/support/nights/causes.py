@@ -8,6 +8,7 @@ from typing import Any
 
 from quarterjack import Context, Retry, Tenants
 from quarterjack.auditor.log_closing import ClosingReport
+from quarterjack.daemon import auditor_hour
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.errors import Misconfigured
@@ -238,7 +239,6 @@ def is_lost(night: Night) -> Cure:
 def contradicted(night: Night) -> Cure:
     """The audit finds a close that differs."""
 
-    handler: Any = __import__("functions.auditor.handler", fromlist=["handler"])
-    real = handler.close_days
-    night.patch.setattr(handler, "close_days", lambda *given, **named: ClosingReport(contradicted=1))
-    return lambda: night.patch.setattr(handler, "close_days", real)
+    real = auditor_hour.close_days
+    night.patch.setattr(auditor_hour, "close_days", lambda *given, **named: ClosingReport(contradicted=1))
+    return lambda: night.patch.setattr(auditor_hour, "close_days", real)

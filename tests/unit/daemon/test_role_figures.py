@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from quarterjack import Registry, Retry, Scheduler
 from quarterjack.clock import system_clock
-from quarterjack.daemon import roles
+from quarterjack.daemon import auditor_hour, roles
 from quarterjack.daemon.figures import PERIOD, RoundFigures
 from quarterjack.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
 from quarterjack.domain.history.run_change import RunChange
@@ -158,22 +158,22 @@ def test_an_auditor_writes_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_auditor_that_could_not_close_days_says_so_and_audits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "close_days", _unavailable)
+    monkeypatch.setattr(auditor_hour, "close_days", _unavailable)
     line = _audited(monkeypatch)
     assert (line["AuditDaysNotClosed"], line["Audits"]) == ([1], [1])
 
 
 def test_an_audit_that_fails_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "close_days", _unavailable)
-    monkeypatch.setattr(roles, "audit", _unavailable)
+    monkeypatch.setattr(auditor_hour, "close_days", _unavailable)
+    monkeypatch.setattr(auditor_hour, "audit", _unavailable)
     line = _audited(monkeypatch, fails=True)
     assert line["AuditDaysNotClosed"] == [1]
     assert "Audits" not in line
 
 
-def test_an_auditor_that_could_not_compact_the_history_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "compact_pages", _unavailable)
-    line = _audited(monkeypatch, fails=True)
+def test_an_auditor_that_could_not_compact_the_history_says_so_and_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditor_hour, "compact_pages", _unavailable)
+    line = _audited(monkeypatch)
     assert (line["HistoryNotFolded"], line["Audits"]) == ([1], [1])
 
 

@@ -271,7 +271,7 @@ def test_the_auditor_empties_the_inbox_of_the_archive_and_audits_without_a_bucke
     def refuse(*given: object, **named: object) -> int:
         raise Unavailable("ListObjectsV2: SlowDown")
 
-    monkeypatch.setattr("functions.auditor.handler.compact_archive", refuse)
+    monkeypatch.setattr("quarterjack.daemon.auditor_hour.compact_archive", refuse)
     assert invoke("auditor", {})["schedules"] == 0
 
 
