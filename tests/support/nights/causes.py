@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarterjack import Context, Retry, Tenants
-from quarterjack.auditor.log_closing import ClosingReport
+from quarterjack.auditor.log_closing import ClosingReport, close_days
 from quarterjack.daemon import auditor_hour
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
@@ -239,6 +239,5 @@ def is_lost(night: Night) -> Cure:
 def contradicted(night: Night) -> Cure:
     """The audit finds a close that differs."""
 
-    real = auditor_hour.close_days
     night.patch.setattr(auditor_hour, "close_days", lambda *given, **named: ClosingReport(contradicted=1))
-    return lambda: night.patch.setattr(auditor_hour, "close_days", real)
+    return lambda: night.patch.setattr(auditor_hour, "close_days", close_days)
