@@ -69,7 +69,7 @@ class Failure:
 
 @value(kw_only=True)
 class RunRow:
-    """One row of the ledger."""
+    """One row of the ledger. It is flat because a transition's changes and the item's attributes bear the names of its fields."""
 
     ref: RunRef  # its deterministic key
     state: RunState

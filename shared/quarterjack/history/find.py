@@ -40,18 +40,10 @@ class FindSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundRun:
-    """A run as its row, and what only the history knows of it."""
-
-    row: RunRow
-    kind: RunKind
-
-
-@dataclass(frozen=True, kw_only=True)
 class Found:
     """One page of an answer."""
 
-    runs: Sequence[FoundRun]
+    runs: Sequence[tuple[RunRow, RunKind]]  # the kind is known to the history alone
     cursor: str | None  # None: all was searched
     searched: (
         int | None
@@ -77,7 +69,7 @@ class Finder:
     ) -> None:
         self._services, self._spec, self._meter, self._now = services, spec, meter, now
         self._budget, self._running_now = budget, running
-        self._runs = list[FoundRun]()  # of this call, as are the next two
+        self._runs = list[tuple[RunRow, RunKind]]()  # of this call, as are the next two
         self._cursor: str | None = None
         self._searched: int | None = None
         self._cut = now - WAITED  # UTC ms: of a search that goes on, as it was at its begin
@@ -244,14 +236,14 @@ class Finder:
     def _take(self, run: RunRow, tags: Mapping[str, str]) -> None:
         """Add a run that was read from the ledger, if it has not ended and is still what is searched."""
         if not run.is_terminal and self._spec.search.wants_run(run, tags):
-            self._runs.append(FoundRun(row=run, kind=kind_of(run)))
+            self._runs.append((run, kind_of(run)))
 
     def _ended(self, tenant: str, cursor: str) -> str | None:
         spec = self._spec
         reading = self._reading(tenant, Book.ENDED, spec.search, spec.upto)
         if self._left() > 0:
             for entry in reading.entries(_position(cursor)):
-                self._runs.append(FoundRun(row=row_of(entry), kind=entry.kind))
+                self._runs.append((row_of(entry), entry.kind))
                 if self._left() <= 0:
                     break
         self._searched = spec.after if reading.position is None else reading.position.at

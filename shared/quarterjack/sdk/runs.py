@@ -15,7 +15,7 @@ from quarterjack.domain.job import Context
 from quarterjack.domain.names import check_flag, check_name, one_off_ref, schedule_owner
 from quarterjack.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
 from quarterjack.domain.run import WAITING, RunState
-from quarterjack.domain.run import RunRow as LedgerRun
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
@@ -95,7 +95,7 @@ class RunMethods(SchedulerBase):
         self._checks.may_run(name)
         self._take(RateWord.RUNS)
         text, ref = pending.of_run(one_off)
-        run = LedgerRun(
+        run = RunRow(
             ref=one_off,
             state=RunState.QUEUED,
             revision=0,
@@ -230,7 +230,7 @@ class RunMethods(SchedulerBase):
             raise InvalidInput("between", between, "is not a pair of datetimes", "pass (after, upto)")
         after, upto = (to_ms(moment, f"between[{place}]") for place, moment in enumerate(between))
         check_flag("dry_run", dry_run)
-        count, held, context = 0, list[LedgerRun](), self._context
+        count, held, context = 0, list[RunRow](), self._context
         for run in services.ledger.window(owner, after=after, upto=upto):
             if stop is not None and stop.is_set():
                 break

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from quarterjack.domain.history.dead_run import DeadRunRow as IndexedRun
+from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.history.entry import RunKind, kind_of
 from quarterjack.domain.message import reading
-from quarterjack.domain.run import RunRow as LedgerRun
-from quarterjack.domain.run import RunState, SiblingRows
+from quarterjack.domain.run import RunRow, RunState, SiblingRows
 from quarterjack.domain.times import from_ms
 from quarterjack.state.lease import has_live_lease, last_renewal
 
@@ -40,7 +39,7 @@ class FailedAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run as its owner sees it."""
+    """A run as its owner sees it. It is flat because it is the table row, JSON object and CSV line of a run by these names."""
 
     id: str  # pass it to get_run
     tenant: str  # its owner
@@ -96,7 +95,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class RunTransition:
-    """One transition of a run, from the archive. ``run`` and ``sequence`` identify it."""
+    """One transition of a run, from the archive. ``run`` and ``sequence`` identify it. It is flat as the archive's line is."""
 
     at: datetime  # UTC, in whole seconds
     kind: str  # "claimed", "leased", "retried", "succeeded" …: docs/how-to/archive.md lists all
@@ -183,7 +182,7 @@ def view_of(kind: Callable[..., _T], row: object, /, **given: Any) -> _T:
 
 
 def run_view(
-    run: LedgerRun,
+    run: RunRow,
     *,
     now: int | None = None,
     payload: str | None = None,
@@ -233,7 +232,7 @@ def run_view(
         )
 
 
-def dead_view(dead: IndexedRun, *, masked: bool = False) -> DeadRun:
+def dead_view(dead: DeadRunRow, *, masked: bool = False) -> DeadRun:
     return view_of(DeadRun, dead, id=str(dead.run), tenant=dead.run.tenant, masked=masked)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from quarterjack import DeadRun, Registry, Retry, Run
 from quarterjack.domain.message import DeadLetter, encode_letter
 from quarterjack.domain.names import RunRef, parse_run_id
-from quarterjack.domain.run import RunRow as LedgerRun
+from quarterjack.domain.run import RunRow
 from quarterjack.fires.claim import one_off_message
 from quarterjack.ports.services import Services
 from quarterjack.sqs.routing import DEAD
@@ -121,7 +121,7 @@ def _leased(world: World) -> tuple[Run, RunRef]:
     return run, ref
 
 
-def _read(services: Services, ref: RunRef) -> LedgerRun:
+def _read(services: Services, ref: RunRef) -> RunRow:
     found = services.ledger.read(ref)
     assert found is not None
     return found

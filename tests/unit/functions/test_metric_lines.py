@@ -15,7 +15,7 @@ from quarterjack.signals.catalogue import METRICS
 from quarterjack.signals.measurement import Emitter
 from quarterjack.sqs.queues import SqsWorkQueue
 from quarterjack.testing import ManualClock
-from quarterjack.ticker.gauges import EVERY
+from quarterjack.ticker.tick import MEASURED
 from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import a_message
@@ -28,7 +28,7 @@ NOT_METRICS = {"_aws", "service", "job", "delivery", *(name for each in METRICS.
 def _ticks(stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """The lines of a tick in a minute in which gauges are measured, four minutes from now at the earliest."""
     now = int(datetime.now(UTC).timestamp() * 1_000)
-    due = (now // MINUTE // EVERY + 2) * EVERY
+    due = (now // MINUTE // MEASURED + 2) * MEASURED
     later = ManualClock(datetime.fromtimestamp(due * 60 + 1, UTC))
     monkeypatch.setattr("functions.ticker.handler.system_clock", later)
     capsys.readouterr()

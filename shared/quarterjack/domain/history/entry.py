@@ -33,7 +33,10 @@ class Book(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryEntry:
-    """One run in a book, or its withdrawal. Of several with the same ``run`` and ``at`` the one with the greatest ``order`` holds."""
+    """One run in a book, or its withdrawal. Of several with the same ``run`` and ``at`` the one with the greatest ``order`` holds.
+
+    It is flat because pages store entries by column.
+    """
 
     run: RunRef
     at: int  # UTC ms: its place in the book; the end of an ended run; of an open one see ``open_place``

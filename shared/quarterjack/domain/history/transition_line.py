@@ -85,7 +85,10 @@ TransitionKindWord = (
 
 @dataclass(frozen=True, kw_only=True)
 class TransitionLine:
-    """One transition. ``run`` and ``sequence`` identify it: a repeated delivery gives the same line."""
+    """One transition. ``run`` and ``sequence`` identify it: a repeated delivery gives the same line.
+
+    It is flat because its fields are those of a line of JSON that query engines read as columns.
+    """
 
     ref: RunRef
     kind: TransitionKind

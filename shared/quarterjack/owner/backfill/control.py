@@ -180,14 +180,6 @@ def _begun(backfill: StoredBackfill, context: FireContext, entry: AgendaEntry | 
 # Stop.
 
 
-@dataclass(frozen=True)
-class StoppedRun:
-    """Why the message of a backfill's run is not executed."""
-
-    reason: str
-    state: RunState | None = None  # of the run, if this call ended it
-
-
 def take_back(backfill: StoredBackfill, context: FireContext) -> None:
     """Take back the waiting runs of a stopped backfill; running ones go on. Raises Unavailable: call again to finish."""
     services = context.services
@@ -206,8 +198,11 @@ def take_back(backfill: StoredBackfill, context: FireContext) -> None:
     raise Unavailable(f"runs of backfill {backfill.id} changed {_ROUNDS} times meanwhile; call again to finish")
 
 
-def refuse_stopped(message: Message, services: Services, clock: Clock) -> StoppedRun | None:
-    """Take back a message's run if its backfill is stopped. None: its backfill goes on, or the run has started."""
+def refuse_stopped(message: Message, services: Services, clock: Clock) -> tuple[str, RunState | None] | None:
+    """Take back a message's run if its backfill is stopped: the reason, and the run's state if this call ended it.
+
+    None: its backfill goes on, or the run has started.
+    """
     backfill = read_backfill(message.run.owner, message.backfill or "", services)
     if backfill is None or backfill.state not in _REASONS:
         return None
@@ -215,9 +210,9 @@ def refuse_stopped(message: Message, services: Services, clock: Clock) -> Stoppe
     for move in _ends(backfill, message.revision, now, now + services.retention):
         moved = services.ledger.move(message.run, move)
         if moved.applied:
-            return StoppedRun(_REASONS[backfill.state], RunState.CANCELLED)
+            return _REASONS[backfill.state], RunState.CANCELLED
         if moved.run is not None and moved.run.backfill != backfill.id:  # whose own message has its payload
-            return StoppedRun("claimed by another backfill")
+            return "claimed by another backfill", None
     return None
 
 

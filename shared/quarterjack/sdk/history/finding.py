@@ -203,7 +203,7 @@ class FindMethods(InstallationMethods):
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
             items=[
-                self._access.run_view(run.row, now=now, kind=run.kind) for run in found.runs if self._may_read(run.row)
+                self._access.run_view(run, now=now, kind=kind) for run, kind in found.runs if self._may_read(run)
             ],
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),

@@ -139,7 +139,7 @@ def withdrawn(worker: WorkerContext, received: ReceivedMessage) -> Outcome | Non
     if refusal is not None:
         return _refuse(worker, message, refusal)
     found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
-    return None if found is None else Outcome.refused(found.reason, found.state)
+    return None if found is None else Outcome.refused(*found)
 
 
 def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
