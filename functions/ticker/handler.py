@@ -12,7 +12,7 @@ from quarterjack.services import hand_over_to, system_clock
 from quarterjack.settings import from_environment, trace_header
 from quarterjack.signals.reports import of_gauges, of_tick
 from quarterjack.ticker.fan_out import FanOutConfig, group_of, writes_of
-from quarterjack.ticker.gauges import is_measured, measure
+from quarterjack.ticker.gauges import measure
 from quarterjack.ticker.tick import TickReport, tick
 
 from functions.observe import emit, logger, metrics, request_stats, services
@@ -52,7 +52,7 @@ def _spread(function: str) -> FanOutConfig:
 def _report(report: TickReport, *, whole: bool) -> dict[str, int]:
     done = report.handled
     emit(of_tick(report, whole=whole))
-    if whole and is_measured(report.now):
+    if whole and report.is_measured:
         emit(of_gauges(measure(services(), system_clock())))
     logger.info(
         "tick.done",

@@ -17,7 +17,7 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "what was admitted long ago starts",
-        "worker/admission/granted.py",
+        "worker/admission/tenant_state.py",
         "return is_fresh(worker, ready, ready.governance)",
         "return True",
     ),
@@ -29,13 +29,13 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a pattern gives a command",
-        "worker/admission/granted.py",
+        "worker/admission/tenant_state.py",
         "by_name=job.by_name)",
         "by_name=False)",
     ),
     (
         "an at-most-once run whose worker vanished is dead for want of a grant",
-        "worker/admission/granted.py",
+        "worker/admission/tenant_state.py",
         "    if not ready.is_at_most_once:\n",
         "    if ready.job is not None:\n",
     ),

@@ -709,14 +709,14 @@ MUTANTS = (
     ),
     Mutant(
         "what is LOST is not reported",
-        "ticker/tick.py",
+        "ticker/run_timers.py",
         "        report(moved.run, services)\n        return Handled(",
         "        return Handled(",
         INCIDENTS,
     ),
     Mutant(
         "whoever lost it and died is not stood in for",
-        "ticker/tick.py",
+        "ticker/run_timers.py",
         "        report(run, services)\n        return GOES",
         "        return GOES",
         INCIDENTS,

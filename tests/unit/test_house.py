@@ -25,7 +25,6 @@ KNOWN: Mapping[str, set[str]] = {
     "folders": set(),
     "lines": {
         "fires/backpressure.py",
-        "ticker/tick.py",
     },
     "classes": set(),
     "circles": set(),

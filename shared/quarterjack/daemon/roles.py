@@ -35,7 +35,7 @@ from quarterjack.signals.reports import (
 from quarterjack.signals.sinks import Sink, loaded_open_telemetry
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.ticker.fan_out import FanOutConfig
-from quarterjack.ticker.gauges import is_measured, measure
+from quarterjack.ticker.gauges import measure
 from quarterjack.ticker.tick import TickReport, tick
 from quarterjack.undertaker.bury import bury_one
 
@@ -81,7 +81,7 @@ def run_ticker(
 def _figures_of(done: TickReport, services: Services) -> list[Measurement]:
     """Of a tick, and every five minutes of what waits."""
     found = of_tick(done, whole=True)
-    return found + of_gauges(measure(services, system_clock())) if is_measured(done.now) else found
+    return found + of_gauges(measure(services, system_clock())) if done.is_measured else found
 
 
 def _log_tick(report: TickReport) -> None:

@@ -14,8 +14,7 @@ from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
 from quarterjack.domain.names import check_flag, check_name, one_off_ref, schedule_owner
 from quarterjack.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
-from quarterjack.domain.run import WAITING, RunState
-from quarterjack.domain.run import RunRow
+from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord

@@ -17,8 +17,7 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.undertaker.bury import bury_one
 from quarterjack.worker.context import Done, KnownJobs, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.executor import unbegun

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
 from quarterjack.owner.workers import read_workers
 from quarterjack.ports.queues import WorkDepth
@@ -20,7 +19,6 @@ from quarterjack.state.worker_record import SILENT, RunAtHand, is_left_behind
 
 log = logging.getLogger(__name__)
 
-EVERY = 5  # minutes
 MOST = 100  # runs whose rows are read: one batch
 
 
@@ -31,11 +29,6 @@ class Gauges:
     depths: Sequence[WorkDepth] = ()  # of all SQS queues of work
     ready: int | None = None  # messages that wait in all queues
     expired: int | None = None  # leases of the sample
-
-
-def is_measured(now: int) -> bool:
-    """Whether the tick of this minute measures."""
-    return now // MINUTE % EVERY == 0
 
 
 def measure(services: Services, now: int) -> Gauges:

@@ -2,20 +2,28 @@
 
 An entry moves on with its run if the run waits longer than the entry says. An entry without a run is kept for a while, because a
 submitter puts the entry before the run. The entry is removed last, so a crash before that only sends the message twice.
+
+A watch entry finds the at-most-once run whose worker vanished.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from quarterjack.domain.message import Message
-from quarterjack.domain.run import WAITING, AgendaEntry, RunRow
+from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
+from quarterjack.domain.times import SECOND
 from quarterjack.fires.claim import due_of, message_of, send
 from quarterjack.fires.context import (
+    GOES,
     LOOKAHEAD,
+    STAYS,
     FireContext,
     Handled,
+    ScheduleCounts,
     TickCounts,
     failed_at,
     left,
@@ -24,6 +32,12 @@ from quarterjack.fires.context import (
     sends,
 )
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
+from quarterjack.state.ending import lose
+from quarterjack.state.lease import SKEW, takeable_at
+from quarterjack.state.refusal import vanished
+from quarterjack.worker.admission.refused import record, report
+
+log = logging.getLogger(__name__)
 
 
 def send_waiting_run(entry: AgendaEntry, context: FireContext) -> Handled:
@@ -86,3 +100,29 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
     if run.not_before > entry.due and run.not_before > now + LOOKAHEAD:
         return postpone(entry, run.not_before, context.services)
     return message_of(run, context.services, context.trace) or True
+
+
+def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
+    """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
+    services, clock = context.services, context.clock
+    now, token = clock(), entry.id.rpartition("#")[2]
+    run = services.ledger.read(entry.run)
+    if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
+        report(run, services)
+        return GOES
+    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
+        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + 2 * SKEW
+        return Handled(may_go=not lease_may_follow)
+    if now < entry.due:
+        return STAYS
+    ended = run.end_time(now)
+    moved = services.ledger.move(run.ref, lose(now=ended, expires=ended + services.retention, token=token))
+    if moved.applied and moved.run is not None:
+        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
+        last = vanished(run, now)
+        if last is not None:
+            record(replace(last, next_attempt_at=None), services.siblings)
+        report(moved.run, services)
+        return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(lost=1)))
+    until = takeable_at((moved.run or run).lease_until or 0)
+    return Handled(may_go=postpone(entry, max(until, now + SECOND), services))

@@ -11,27 +11,23 @@ from itertools import groupby
 from quarterjack import tracing
 from quarterjack.concurrency.rate_limits import SOON, WriteBudget
 from quarterjack.domain.queue import DEFAULT_QUEUE
-from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunState
+from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.fires.backpressure import BackpressureCheck
 from quarterjack.fires.breakers import BreakerCheck, TickHints
 from quarterjack.fires.chain import advance_chains
 from quarterjack.fires.context import (
-    GOES,
     LOOKAHEAD,
     NOTHING,
     PAGE,
-    STAYS,
     EntryCounts,
     FireContext,
     Handled,
     NoticeRound,
-    ScheduleCounts,
     TickCounts,
     failed_at,
     left,
-    postpone,
     removed,
 )
 from quarterjack.fires.gates import admitted, plan_limit
@@ -39,16 +35,11 @@ from quarterjack.fires.wait_queue import check_queue
 from quarterjack.owner.backfill.control import look_after
 from quarterjack.owner.schedules.stop import end_pause
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.ending import lose
-from quarterjack.state.lease import SKEW, takeable_at
-from quarterjack.state.refusal import vanished
 from quarterjack.stores.agenda import DuePage
 from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue
-from quarterjack.ticker.gauges import is_measured
-from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs
+from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs, watch_run
 from quarterjack.undertaker.incidents import notify
 from quarterjack.undertaker.success_watch import watch_success
-from quarterjack.worker.admission.refused import record, report
 from quarterjack.worker.admission.turns import check_turns
 
 log = logging.getLogger(__name__)
@@ -87,35 +78,9 @@ def _run_timer(entry: AgendaEntry, context: FireContext) -> TickCounts:
     return handled.counts + (removed([entry], context.services) if handled.may_go else left(1))
 
 
-def _watch(entry: AgendaEntry, context: FireContext) -> Handled:
-    """Declare an at-most-once run LOST that is RUNNING past its lease; check a live one again at the end of its lease."""
-    services, clock = context.services, context.clock
-    now, token = clock(), entry.id.rpartition("#")[2]
-    run = services.ledger.read(entry.run)
-    if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
-        report(run, services)
-        return GOES
-    if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
-        lease_may_follow = (run is None or run.state in WAITING) and now < entry.due + 2 * SKEW
-        return Handled(may_go=not lease_may_follow)
-    if now < entry.due:
-        return STAYS
-    ended = run.end_time(now)
-    moved = services.ledger.move(run.ref, lose(now=ended, expires=ended + services.retention, token=token))
-    if moved.applied and moved.run is not None:
-        log.warning("run.lost", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant})
-        last = vanished(run, now)
-        if last is not None:
-            record(replace(last, next_attempt_at=None), services.siblings)
-        report(moved.run, services)
-        return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(lost=1)))
-    until = takeable_at((moved.run or run).lease_until or 0)
-    return Handled(may_go=postpone(entry, max(until, now + SECOND), services))
-
-
 TIMERS: dict[EntryKind, Timer] = {
     EntryKind.RUN: send_waiting_run,
-    EntryKind.WATCH: _watch,
+    EntryKind.WATCH: watch_run,
     EntryKind.RESUME: end_pause,
     EntryKind.BACKFILL: look_after,
     EntryKind.TURN: check_turns,
@@ -126,6 +91,7 @@ TIMERS: dict[EntryKind, Timer] = {
 
 
 LOCK = 50 * SECOND  # the shard of a crashed ticker waits this long; the look-ahead covers it
+MEASURED = 5  # minutes between two measurements of what waits
 MAX_FAILURES = 10  # failures of its own after which an entry moves aside
 
 
@@ -146,6 +112,11 @@ class TickReport:
     ages: dict[tuple[int, str], int] = field(default_factory=dict)
     throttled: int = 0  # items that were throttled and retried more slowly
     handled: TickCounts = field(default_factory=TickCounts)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is time for the figures that are measured once in MEASURED minutes: what waits, and how old entries are."""
+        return self.now // MINUTE % MEASURED == 0
 
 
 def tick(
@@ -248,7 +219,7 @@ class _Tick:
         with self._lock:
             if held := len(found.entries) - len(page.entries):
                 self._report.handled += TickCounts(agenda=EntryCounts(held=held))
-            if after is None and is_measured(self._report.now):
+            if after is None and self._report.is_measured:
                 self._measure_ages(shard, found.entries)
             unlimited = (entry for entry in page.entries if plan_limit(self._context.gates, entry).until is None)
             in_time = (entry for entry in unlimited if not entry.failures)

@@ -21,8 +21,13 @@ from quarterjack.worker.admission.lease import lease_runs
 from quarterjack.worker.after_end import after_end
 from quarterjack.worker.ahead import await_instant
 from quarterjack.worker.context import Done, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import acknowledge, delete_before, on_failure, on_internal_error
+from quarterjack.worker.delivery.receive import (
+    acknowledge,
+    delete_before,
+    on_failure,
+    on_internal_error,
+    partition_batch,
+)
 from quarterjack.worker.execution.perform import log_start
 from quarterjack.worker.execution.settle import settle_run, settle_runs
 from quarterjack.worker.spans import lease_spans, settle_spans

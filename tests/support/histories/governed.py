@@ -32,8 +32,7 @@ from quarterjack.historian.follow import StreamFollower
 from quarterjack.state.backpressure import Limits
 from quarterjack.state.lease import HEARTBEAT, SKEW
 from quarterjack.worker.context import CrashQuarantine, Done, Instants, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.pipeline import run_batch
 

@@ -15,8 +15,7 @@ from quarterjack.fires.wait_queue import read_permits
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.testing import Hook
 from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.pipeline import run_batch, settle
 from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Returned

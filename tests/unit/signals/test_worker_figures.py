@@ -19,8 +19,7 @@ from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.testing import Crash
 from quarterjack.worker.context import Done, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN, RunPermits
 from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.stages import Action, LeasedRun, Outcome

@@ -17,8 +17,7 @@ from quarterjack.state.lease import lease
 from quarterjack.state.start import HEAD_START, HELD, UNCERTAIN, may_not_have_begun
 from quarterjack.testing import Crash
 from quarterjack.worker.context import Instants, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.executor import ThreadedExecutor
 from quarterjack.worker.execution.settle import release_run

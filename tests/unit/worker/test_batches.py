@@ -13,8 +13,7 @@ from quarterjack import Context, RunState
 from quarterjack.testing import Crash, Hook
 from quarterjack.testing.process import work_off
 from quarterjack.worker.context import Done, WorkerContext
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.executor import ThreadedExecutor
 from quarterjack.worker.pipeline import run_batch

@@ -202,9 +202,7 @@ class FindMethods(InstallationMethods):
         finder = Finder(self.session.services, spec, meter=meter, budget=budget, running=self._at_hand, now=now)
         found = finder.of_all(position) if tenant is None else finder.of_tenant(tenant, position)
         return Page(
-            items=[
-                self._access.run_view(run, now=now, kind=kind) for run, kind in found.runs if self._may_read(run)
-            ],
+            items=[self._access.run_view(run, now=now, kind=kind) for run, kind in found.runs if self._may_read(run)],
             cursor=listing.next(found.cursor),
             searched_to=None if found.searched is None or found.searched < 0 else from_ms(found.searched),
         )

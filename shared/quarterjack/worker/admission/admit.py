@@ -21,10 +21,16 @@ from quarterjack.state.backfill import unhurried
 from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, refused_by
 from quarterjack.state.run_spec import RunSpec
-from quarterjack.worker.admission.granted import not_granted
 from quarterjack.worker.admission.overlap import acquire_turn
 from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
-from quarterjack.worker.admission.tenant_state import RETURN, UNREAD, held_by_breaker, out_of_bounds, suspended
+from quarterjack.worker.admission.tenant_state import (
+    RETURN,
+    UNREAD,
+    held_by_breaker,
+    not_granted,
+    out_of_bounds,
+    suspended,
+)
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, AnyMessage, Outcome, ReadyRun, ReceivedMessage, UnreadableMessage
 

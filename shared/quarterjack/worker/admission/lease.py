@@ -20,8 +20,8 @@ from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.transition import Transition
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.worker.admission.concurrency import is_covered
-from quarterjack.worker.admission.granted import barred, is_believed
 from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused
+from quarterjack.worker.admission.tenant_state import barred, is_believed
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import on_failure, on_service_error
 from quarterjack.worker.delivery.visibility import Lease

@@ -1,5 +1,5 @@
-"""Receive: keep a batch of deliveries hidden, decode them, and read the rows and revisions of all their runs at once. Acknowledge: carry
-out what an outcome says of its message; the heartbeat lets it go in any case.
+"""Receive: keep a batch of deliveries hidden, decode them, and read the rows and revisions of all their runs at once. Partition: which
+messages go through the pipeline together. Acknowledge: carry out what an outcome says of its message; the heartbeat lets it go in any case.
 
 A step of one message that fails lets that message come back, and stops no other. The outcome of a run is durable before its message
 is acknowledged. A message that is neither deleted nor shown comes back when its visibility ends.
@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from quarterjack.domain.message import GARBAGE, Message, decode
 from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Delivery, Isolation
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.schedule import freeze_key
 from quarterjack.domain.times import SECOND
@@ -22,9 +23,10 @@ from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.fires.claim import lane_of, outgoing
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import of_one_off, of_schedule, says_more
-from quarterjack.state.start import MAX_DELAY
+from quarterjack.state.start import MAX_DELAY, goes_ahead
 from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.schedules import RevisionBatch
+from quarterjack.worker.ahead import may_go_ahead
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.visibility import InFlightMessage
 from quarterjack.worker.stages import (
@@ -122,6 +124,43 @@ def _definition(message: Message, rows: BatchReadResult, batch: RevisionBatch) -
         governance=batch.governance.get(ref.tenant),
         batch=batch,
     )
+
+
+def partition_batch(worker: WorkerContext, batch: Sequence[AnyMessage]) -> list[Sequence[AnyMessage]]:
+    """Batches of plain runs that may start at the same instant; every other message is a batch of one."""
+    now = worker.clock()
+    by_instant: dict[tuple[int, bool], dict[RunRef, ReceivedMessage]] = {}
+    alone: list[Sequence[AnyMessage]] = []
+    for received in batch:
+        if isinstance(received, UnreadableMessage) or not _is_plain(worker, received):
+            alone.append([received])
+            continue
+        message = received.message
+        ahead = goes_ahead(message, now) and may_go_ahead(worker, received)
+        same = by_instant.setdefault((max(message.not_before, now), ahead), {})
+        if message.run in same:
+            alone.append([replace(received, alone=True)])
+        else:
+            same[message.run] = replace(received, ahead=True) if ahead else received
+    return [list(by_instant[at].values()) for at in sorted(by_instant)] + alone
+
+
+def _is_plain(worker: WorkerContext, received: ReceivedMessage) -> bool:
+    """Whether its run takes no more than a plain first lease, a job in a thread and a settlement, so that it can share their requests.
+
+    Anything slower (a payload in the bucket, a turn of its schedule, a backfill's next run) would hold up the others of its batch.
+    """
+    message, revision, spec = received.message, received.definition.revision, received.definition.spec
+    job = None if spec is None else worker.jobs.get(spec.job)
+    if spec is None or job is None or received.alone or received.delivery.receives > 1:
+        return False
+    if message.fence or message.backfill or spec.payload_ref or job.policies.isolation is not Isolation.THREAD:
+        return False
+    if (spec.overrides.delivery or job.policies.delivery) is Delivery.AT_MOST_ONCE:
+        return False
+    if revision is None:
+        return message.run.is_one_off
+    return not (revision.definition.options.shadow or received.definition.is_exclusive or revision.failing)
 
 
 # At its end.

@@ -15,8 +15,7 @@ from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.tenants.permits import EVERYBODY, HELD, SENT, ConcurrencyCap
 from quarterjack.testing import Crash
-from quarterjack.worker.delivery.partition import partition_batch
-from quarterjack.worker.delivery.receive import receive
+from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.execution.settle import release_run
 from quarterjack.worker.pipeline import run_batch
