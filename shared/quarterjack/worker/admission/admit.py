@@ -122,7 +122,7 @@ def _of_another_claim(received: ReceivedMessage) -> Outcome | None:
     row, message = received.definition.row, received.message
     if row is None or (row.revision, row.backfill) == (message.revision, message.backfill):
         return None
-    return Outcome.refused(ENDED if row.is_terminal else "other_claim")
+    return Outcome.refused(ENDED) if row.is_terminal else Outcome.refused("other_claim")
 
 
 def _quarantined(worker: WorkerContext, received: ReceivedMessage) -> Outcome | None:
