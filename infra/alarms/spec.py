@@ -65,7 +65,7 @@ class BurnWindows:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmSpec:
-    """One alarm. Its ``id`` is its name after the prefix, and the name of its runbook."""
+    """One alarm. Its ``id`` is its name after the prefix, and the name of its runbook. It is flat as the properties of an alarm are."""
 
     id: str
     severity: Severity

@@ -122,7 +122,7 @@ class Revision:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The one mutable row of a schedule; every write is conditional on its ``version``."""
+    """The one mutable row of a schedule; every write is conditional on its ``version``. It is flat as its item is."""
 
     tenant: str
     name: str  # unique within the tenant

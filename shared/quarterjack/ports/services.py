@@ -35,7 +35,7 @@ Clock = Callable[[], int]  # UTC ms
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The stores and the ports, as one process uses them."""
+    """The stores and the ports, as one process uses them. It is flat because each step names the one that it calls."""
 
     schedules: ScheduleStore
     ledger: Ledger

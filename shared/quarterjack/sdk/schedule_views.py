@@ -17,6 +17,7 @@ from quarterjack.sdk.views import Run, stored_value, view_of
 from quarterjack.timing import STORED, Rule, zone
 
 
+# Flat, because tables of the command line, JSON of the API and CSV files name its fields.
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """A schedule as its owner sees it. Listings leave ``payload``, ``last_fired_at`` and, unless asked, ``next_fires`` out."""

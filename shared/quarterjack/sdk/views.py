@@ -37,9 +37,10 @@ class FailedAttempt:
         return f"{self.number}  {self.ended_at:%Y-%m-%d %H:%M:%S}Z  {self.error_type}: {self.error}"
 
 
+# Flat, because tables of the command line, JSON of the API and CSV files name its fields.
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run as its owner sees it. It is flat because it is the table row, JSON object and CSV line of a run by these names."""
+    """A run as its owner sees it."""
 
     id: str  # pass it to get_run
     tenant: str  # its owner
@@ -93,9 +94,10 @@ class Run:
         return None if self.started_at is None else self.started_at - self.due
 
 
+# Flat, as the line of the archive that it shows.
 @dataclass(frozen=True, kw_only=True)
 class RunTransition:
-    """One transition of a run, from the archive. ``run`` and ``sequence`` identify it. It is flat as the archive's line is."""
+    """One transition of a run, from the archive. ``run`` and ``sequence`` identify it."""
 
     at: datetime  # UTC, in whole seconds
     kind: str  # "claimed", "leased", "retried", "succeeded" …: docs/how-to/archive.md lists all

@@ -59,7 +59,10 @@ class DefinitionSpan:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredBackfill:
-    """One backfill as its record holds it. The first part is fixed when it is created; every change is a write under ``version``."""
+    """One backfill as its record holds it. The first part is fixed when it is created; every change is a write under ``version``.
+
+    It is flat as its record's body is.
+    """
 
     id: str  # sorts by the time of its creation
     tenant: str  # whose

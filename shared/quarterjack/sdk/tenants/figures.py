@@ -30,6 +30,7 @@ _MOST_WAITING = 500  # runs that are counted
 _SAMPLE = 20  # schedules whose last due run is read
 
 
+# Flat, because tables of the command line and JSON of the API name its fields.
 @dataclass(frozen=True, kw_only=True)
 class TenantFigures:
     """What a tenant does, and what it has left of its limits."""
