@@ -249,3 +249,20 @@ def test_what_waits_beside_a_long_job_is_not_taken_twice() -> None:
     copying.harness.advance()
     assert [copying.harness.run(one.id).attempt for one in others] == [1, 1, 1]
     assert copying.done == [1, 2, 3, 4, 5] * 4
+
+
+def test_a_job_that_lets_time_pass_does_not_end_the_call_in_which_it_runs() -> None:
+    """``advance`` of 30 minutes ended after 22, with fires that had not run."""
+    jobs, began = Registry(), list[str]()
+
+    @jobs.job("slow")
+    def slow(ctx: Context, payload: object) -> None:
+        began.append(f"{ctx.scheduled_at:%H:%M}")
+        if len(began) < 3:
+            harness.advance(minutes=10)
+
+    harness = Harness(jobs, at=datetime(2026, 8, 14, 20, 0, 30, tzinfo=UTC))
+    harness.scheduler.create_schedule("slow", "slow", "*/5 * * * *", overlap="skip")
+    harness.advance(minutes=45)
+    assert f"{harness.clock.now():%H:%M:%S}" == "20:45:30"
+    assert began == ["20:05", "20:20", "20:35", "20:40", "20:45"]
