@@ -18,6 +18,7 @@ _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYB
 _SCHEDULERS = ("beat_scheduler", "BEAT_SCHEDULER", "CELERY_BEAT_SCHEDULER", "CELERYBEAT_SCHEDULER")
 _OF_CELERY = "celery.beat:PersistentScheduler"
 _DATABASE = "write a module with beat_schedule = {…} of the rows of its tables (PeriodicTask of django_celery_beat), and name that"
+_ROUTES = ("task_routes", "TASK_ROUTES", "CELERY_TASK_ROUTES", "CELERY_ROUTES")
 _ZONES = ("CELERY_TIMEZONE", "timezone", "TIMEZONE")
 _UTC = ("CELERY_ENABLE_UTC", "enable_utc", "ENABLE_UTC")
 _OF_DJANGO = "the zone is Django's TIME_ZONE, which Celery takes if it reads these settings and has no zone of its own"
@@ -37,6 +38,7 @@ class BeatConfig:
     zone: Any = None  # of its crontabs, a text or a tzinfo; None: UTC
     app: str | None = None  # the expression that is Celery's app in the module; None: there is none
     doubt: str | None = None  # about the zone
+    routes: bool = False  # whether it has rules for the queues of tasks
 
 
 def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
@@ -118,7 +120,8 @@ def _of_app(value: object, name: str) -> BeatConfig | None:
     conf = app.conf
     if not isinstance(getattr(conf, "beat_schedule", None), Mapping):
         return None
-    beat = BeatConfig(entries=conf.beat_schedule, app=name, zone=getattr(conf, "timezone", None) or None)
+    routes = bool(getattr(conf, "task_routes", None))
+    beat = BeatConfig(entries=conf.beat_schedule, app=name, zone=getattr(conf, "timezone", None) or None, routes=routes)
     if beat.zone is None and getattr(conf, "enable_utc", True) is False:
         return replace(beat, doubt=_OF_THE_MACHINE)
     return beat
@@ -129,12 +132,13 @@ def _of_settings(place: object) -> BeatConfig | None:
     entries = next((found for name in _SCHEDULES if isinstance(found := getattr(place, name, None), Mapping)), None)
     if entries is None:
         return None
+    beat = BeatConfig(entries=entries, routes=any(getattr(place, name, None) for name in _ROUTES))
     if (zone := _zone(place, _ZONES)) is not None:
-        return BeatConfig(entries=entries, zone=zone)
+        return replace(beat, zone=zone)
     if (zone := _zone(place, ("TIME_ZONE",))) is not None:
-        return BeatConfig(entries=entries, zone=zone, doubt=_OF_DJANGO)
+        return replace(beat, zone=zone, doubt=_OF_DJANGO)
     local = any(getattr(place, name, True) is False for name in _UTC)
-    return BeatConfig(entries=entries, doubt=_OF_THE_MACHINE if local else _UNKNOWN)
+    return replace(beat, doubt=_OF_THE_MACHINE if local else _UNKNOWN)
 
 
 def _of_mapping(value: object) -> BeatConfig | None:

@@ -16,7 +16,10 @@ _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time,
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
-_SERVICES = frozenset({"git", "mysql", "nginx", "postgres", "daemon"})  # accounts that are commands as well
+_SERVICES = frozenset(  # accounts that are commands as well, and those of Debian whose names a script may have
+    {"git", "mysql", "nginx", "postgres", "daemon"}
+    | {"backup", "ftp", "games", "irc", "list", "news", "operator", "proxy", "uucp"}
+)
 _SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
 _PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
 _EXECUTABLE = re.compile(r"/(?:[^/]+/)*s?bin/[^/]|\S*\.(?:sh|bash|py|pl|php|rb)$")

@@ -486,3 +486,18 @@ def test_a_class_with_rules_of_its_own_is_not_read_by_its_fields() -> None:
     with pytest.raises(NotMapped, match="its class OffsettingSchedule decides itself when it is due"):
         times_of(of_celery("OffsettingSchedule", is_due=lambda _: None), [])
     assert times_of(of_celery("Renamed"), []) == {"expression": "rate(45 minutes)"}
+
+
+@pytest.mark.parametrize("name", ["task_routes", "CELERY_ROUTES", "CELERY_TASK_ROUTES"])
+def test_routes_of_tasks_are_not_lost_without_a_word(name: str) -> None:
+    """A task that CELERY_ROUTES sent to a queue of its own was exact, on the default queue."""
+    settings = {"CELERYBEAT_SCHEDULE": {"a": {"task": "t", "schedule": 60}}, name: {"t": {"queue": "slow"}}}
+    module = ModuleType("routed")
+    vars(module).update(settings)
+    assert any("task_routes is left out" in remark for remark in read_beat(beat_of(module), "routed", "").remarks)
+    vars(module).pop(name)
+    assert not any("task_routes" in remark for remark in read_beat(beat_of(module), "routed", "").remarks)
+    app = Celery({"a": {"task": "t", "schedule": 60}})
+    app.conf.task_routes = settings[name]
+    vars(module).update(app=app)
+    assert beat_of(module).routes

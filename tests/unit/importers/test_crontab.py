@@ -796,3 +796,13 @@ def test_more_that_only_its_owner_may_read(command: str, shown: str) -> None:
 def test_notes_show_no_secrets_either() -> None:
     (_, line) = crontab("0 1 * * * /bin/a\n0 99 * * * token=abc x --password=pw\n", "t").lines
     assert "pw" not in "".join((line.text, *line.notes))
+
+
+@pytest.mark.parametrize(
+    "text", ["10 0 * * * news logcompress\n50 1 * * * news expire\n", "0 5 * * * backup nightly\n"]
+)
+def test_accounts_of_debian_before_bare_words_may_be_users(text: str) -> None:
+    """A file of /etc/cron.d of nntp-rs was exact, with the commands ``news logcompress`` and ``news expire``."""
+    found = crontab(text)
+    assert {line.fit for line in found.lines} == {Conversion.DIFFERS}
+    assert "is read as a command; if it is the user of each line: --system" in found.lines[0].notes[0]
