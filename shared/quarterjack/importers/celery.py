@@ -27,6 +27,9 @@ _REMARKS = (
     "what beat missed while it was down runs once, late, if that is within 30 minutes",
     "a rate counts from when its schedule is applied, and beat's from its last run",
 )
+_ELSEWHERE = (
+    "entries that only the database of {} has are not here: write them into a module with beat_schedule = {{…}}"
+)
 _ROUTED = "task_routes is left out: give the schedules queue: where a queue of its own matters; options of an entry have theirs"
 _UNROUNDED = "it is not rounded to the unit; say from when: rate(…, from=2026-01-01T00:00:00Z)"
 _FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
@@ -63,7 +66,12 @@ def read_beat(beat: BeatConfig, module: str, text: str, *, timezone: str | None 
     return found.report(
         f"a beat schedule of Celery, in {zone}",
         slug(f"celery/{module}"),
-        [*([beat.doubt] if beat.doubt and timezone is None else []), *([_ROUTED] if beat.routes else []), *_REMARKS],
+        [
+            *([beat.doubt] if beat.doubt and timezone is None else []),
+            *([_ELSEWHERE.format(beat.scheduler)] if beat.scheduler else []),
+            *([_ROUTED] if beat.routes else []),
+            *_REMARKS,
+        ],
         lambda: jobs_file.for_tasks(module, beat.app, jobs.tasks, jobs.queues),
     )
 

@@ -39,6 +39,7 @@ class BeatConfig:
     app: str | None = None  # the expression that is Celery's app in the module; None: there is none
     doubt: str | None = None  # about the zone
     routes: bool = False  # whether it has rules for the queues of tasks
+    scheduler: str | None = None  # the beat scheduler that may have more entries in a database; None: Celery's own
 
 
 def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
@@ -47,8 +48,8 @@ def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
     ``place`` names an attribute of the module instead: an app, a class, a dict, or a function that makes an app or a dict. Raises
     InvalidInput if there is none or several, and whatever the module's own code raises.
     """
-    found = _at(module, place) if place else _anywhere(module)
-    if not any(beat.entries for beat in found.values()) and (scheduler := _of_a_database(module)):
+    found, scheduler = _at(module, place) if place else _anywhere(module), _of_a_database(module)
+    if scheduler and not any(beat.entries for beat in found.values()):
         raise InvalidInput("module", _name(module, place), f"leaves the schedule to {scheduler}", _DATABASE)
     if not found:
         remedy = (
@@ -61,7 +62,7 @@ def beat_of(module: ModuleType, place: str | None = None) -> BeatConfig:
     if others and chosen[1].entries:
         remedy = "name one: " + ", ".join(f"{module.__name__}:{name}" for name in full)
         raise InvalidInput("module", module.__name__, f"has {len(full)} beat schedules", remedy)
-    return chosen[1]
+    return replace(chosen[1], scheduler=scheduler)
 
 
 def _of_a_database(module: ModuleType) -> str | None:

@@ -171,7 +171,9 @@ def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str |
         return _DECLARE
     if len(words) <= form.count(line) or not words[-1]:
         when = "an @ word" if line.startswith("@") else "a period" if form is CrontabForm.ANACRON else "five fields"
-        return f"is neither NAME=value nor {when} and {_REST[form]}"
+        users = form is CrontabForm.SYSTEM and len(words) == form.count(line)
+        remedy = "; --user if this crontab has no users in it" if users else ""
+        return f"is neither NAME=value nor {when} and {_REST[form]}{remedy}"
     if form is CrontabForm.ANACRON:
         return None
     if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):

@@ -501,3 +501,14 @@ def test_routes_of_tasks_are_not_lost_without_a_word(name: str) -> None:
     app.conf.task_routes = settings[name]
     vars(module).update(app=app)
     assert beat_of(module).routes
+
+
+@pytest.mark.parametrize("scheduler", ["redbeat.RedBeatScheduler", "django_celery_beat.schedulers:DatabaseScheduler"])
+def test_entries_that_a_database_may_have_beside_the_settings_are_told(scheduler: str) -> None:
+    """With a beat_schedule of its own, a module with DatabaseScheduler was complete."""
+    module = ModuleType("beside")
+    vars(module).update(beat_schedule={"a": {"task": "t", "schedule": 60}}, beat_scheduler=scheduler, timezone="UTC")
+    remarks = read_beat(beat_of(module), "beside", "").remarks
+    assert any(f"only the database of {scheduler} has are not here" in remark for remark in remarks)
+    vars(module).update(beat_scheduler="celery.beat:PersistentScheduler")
+    assert not any("database" in remark for remark in read_beat(beat_of(module), "beside", "").remarks)

@@ -806,3 +806,8 @@ def test_accounts_of_debian_before_bare_words_may_be_users(text: str) -> None:
     found = crontab(text)
     assert {line.fit for line in found.lines} == {Conversion.DIFFERS}
     assert "is read as a command; if it is the user of each line: --system" in found.lines[0].notes[0]
+
+
+def test_a_line_of_a_systems_crontab_without_its_user_says_what_to_do() -> None:
+    (line,) = crontab("00 09 * * *\t/opt/mbse/bin/adm/maint\n", "debian/cron.d").lines
+    assert "five fields and user and command; --user if this crontab has no users in it" in line.notes[0]

@@ -259,10 +259,10 @@ def test_a_job_that_lets_time_pass_does_not_end_the_call_in_which_it_runs() -> N
     def slow(ctx: Context, payload: object) -> None:
         began.append(f"{ctx.scheduled_at:%H:%M}")
         if len(began) < 3:
-            harness.advance(minutes=10)
+            tested.advance(minutes=10)
 
-    harness = Harness(jobs, at=datetime(2026, 8, 14, 20, 0, 30, tzinfo=UTC))
-    harness.scheduler.create_schedule("slow", "slow", "*/5 * * * *", overlap="skip")
-    harness.advance(minutes=45)
-    assert f"{harness.clock.now():%H:%M:%S}" == "20:45:30"
+    tested = Harness(jobs, at=datetime(2026, 8, 14, 20, 0, 30, tzinfo=UTC))
+    tested.scheduler.create_schedule("slow", "slow", "*/5 * * * *", overlap="skip")
+    tested.advance(minutes=45)
+    assert f"{tested.clock.now():%H:%M:%S}" == "20:45:30"
     assert began == ["20:05", "20:20", "20:35", "20:40", "20:45"]
