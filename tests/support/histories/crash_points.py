@@ -69,6 +69,17 @@ class Plan(Hook):
         if not self.off:
             self._die_at(after=True)
 
+    def apart(self) -> list[Point]:
+        """Points that leave behind what no other one does: after each call that may change something, and before the first of a process,
+
+        and before the first after a job or another process did something. A process that dies until the next of these leaves the same.
+        """
+        return [
+            Point(call, after)
+            for call, is_apart in self.writes.items()
+            for after in ((False, True) if is_apart else (True,))
+        ]
+
     def _die_at(self, *, after: bool) -> None:
         point = Point(len(self.calls) - 1, after)
         if point in self.points:
@@ -169,12 +180,8 @@ def singles(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
 
 
 def at_writes(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
-    """Points that leave behind what no other one does: after each call that may change something, and before the first of a process,
-
-    and before the first after a job or another process did something. A process that dies until the next of these leaves the same.
-    """
-    writes = scenario.play().plan.writes.items()
-    return ((Point(call, after),) for call, is_apart in writes for after in ((False, True) if is_apart else (True,)))
+    """The points of the scenario that leave behind what no other one does."""
+    return ((point,) for point in scenario.play().plan.apart())
 
 
 def pairs(scenario: Scenario, most: int, seed: int = 1) -> list[tuple[Point, Point]]:

@@ -18,13 +18,16 @@ from quarterjack.testing import Crash, Memory
 from quarterjack.ticker.tick import dispatch
 
 from tests.support.builders import a_definition, a_revision
+from tests.support.histories.crash_points import Plan
 from tests.support.histories.outages import Outages
 from tests.support.histories.simulator import HOSTILE, ROUGH, WILD, Faults, Stage
-from tests.support.parts import in_parts, in_turn
+from tests.support.parts import in_parts
 from tests.support.scenes.outage import Dying, divided
 from tests.support.scenes.world import NOON, World
 
 OUTAGE = 3 * 3_600  # seconds, six times the default window
+SHORT = 3_600  # seconds, of which a tick makes up in several requests too
+PARTS = 6
 
 
 def every(seconds: int, catch_up: CatchUp = CatchUp.ALL, *, automatic: bool = True) -> Revision:
@@ -32,12 +35,12 @@ def every(seconds: int, catch_up: CatchUp = CatchUp.ALL, *, automatic: bool = Tr
     return a_revision(definition=a_definition(f"rate({seconds} seconds)", options=options))
 
 
-def backfilled(expression: str = "* * * * *", **options: object) -> World:
-    """A schedule that has run for two minutes, and an outage of three hours since."""
+def backfilled(expression: str = "* * * * *", *, outage: int = OUTAGE, **options: object) -> World:
+    """A schedule that has run for two minutes, and an outage of three hours, or of ``outage`` seconds, since."""
     world = World()
     world.scheduler.create_schedule("s", "note", expression, automatic_backfill=True, **options)  # type: ignore[arg-type]
     world.live(120)
-    world.wait(OUTAGE)
+    world.wait(outage)
     return world
 
 
@@ -107,18 +110,27 @@ def test_the_auditor_claims_a_lost_fire_that_is_older_than_the_window() -> None:
 # Crashes and races.
 
 
-@pytest.mark.parametrize("after", [False, True])
-@in_turn("number", range(41), [str(number) for number in range(41)], of=6)
-def test_a_ticker_that_dies_at_any_call_loses_and_doubles_nothing(number: int, after: bool) -> None:
-    world = backfilled()
+@in_parts(PARTS)
+def test_a_ticker_that_dies_at_any_write_loses_and_doubles_nothing(part: int) -> None:
+    plan = Plan()
+    backfilled_with(plan)
+    assert len(plan.apart()) > 12
+    for point in plan.apart()[part::PARTS]:
+        world = backfilled_with(Plan([point]))
+        world.live(120)
+        due = list(range(60, SHORT + 121, 60))
+        assert [second for second in sorted(world.began()) if second <= due[-1]] == due, point
+        assert divided(world.memory, "acme/s")[1] == [], point
+
+
+def backfilled_with(plan: Plan) -> World:
+    """The ticker of the first tick after the outage may die."""
+    world = backfilled(outage=SHORT)
     try:
-        world.tick(world.process(Dying(number, after=after)))
+        world.tick(world.process(plan))
     except Crash:
         world.wait(5)
-    world.live(120)
-    due = list(range(60, OUTAGE + 121, 60))
-    assert [second for second in sorted(world.began()) if second <= due[-1]] == due
-    assert divided(world.memory, "acme/s")[1] == []
+    return world
 
 
 SKEW = 10_000
