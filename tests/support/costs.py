@@ -65,7 +65,7 @@ class Costs:
             turn=item.get_closest_marker("turn") is not None,
             own=_own() - own,
             children=_ended() - ended,
-            living=max(_living() - living, 0),
+            living=_living() - living,  # negative where one has ended, which is among the children then
             phases=self._phases,
             fixtures=dict(self._fixtures),
         )
@@ -128,8 +128,10 @@ _seen = dict[int, float]()  # processor seconds of each child that goes on, when
 
 
 def _living() -> float:
-    """Of the children that go on, and of theirs. One that a look at ``/proc`` misses counts as it did before."""
+    """Of the children that go on, and of theirs. One that a look at ``/proc`` misses counts as it did before, until it has ended."""
     _seen.update((child, _spent(child)) for child in _descendants(os.getpid()))
+    for ended in [child for child in _seen if not Path(f"/proc/{child}").exists()]:
+        del _seen[ended]
     return sum(_seen.values())
 
 
@@ -148,7 +150,7 @@ def _spent(process: int) -> float:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return _seen.get(process, 0)
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return sum(map(int, fields[11:15])) / _TICKS  # and of its own children that have ended
 
 
 # What checks the tree runs every day, whatever it costs.

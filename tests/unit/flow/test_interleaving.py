@@ -39,8 +39,8 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 
 # `make test` plays one of these, `make check` all.
 SAMPLES = (
-    [(faults, range(first, first + 4)) for faults in (CALM, ROUGH, WILD) for first in (0, 4)],
-    [f"{name}-{first}" for name in ("calm", "rough", "wild") for first in (0, 4)],
+    [(faults, range(first, first + 2)) for faults in (CALM, ROUGH, WILD) for first in (0, 2)],
+    [f"{name}-{first}" for name in ("calm", "rough", "wild") for first in (0, 2)],
 )
 
 
@@ -53,7 +53,7 @@ def _proof_seeds() -> range:
 def test_no_history_breaks_a_promise(faults: Faults, seeds: range) -> None:
     totals = many(seeds, faults)
     print(dict(totals))  # noqa: T201 (what a failing history is repeated with)
-    assert totals["starts"] > 100
+    assert totals["starts"] > 40
 
 
 @pytest.mark.proof
@@ -67,14 +67,14 @@ def test_no_history_of_thousands_breaks_a_promise(name: str, faults: Faults) -> 
 def test_clocks_ten_seconds_off_break_no_promise(faults: Faults, seeds: range) -> None:
     """Without faults no start is a second one, but for the attempts of a job that failed: the oracle knows those."""
     totals = many(seeds, replace(faults, skew=NEAR))
-    assert totals["starts"] > 100
+    assert totals["starts"] > 40
 
 
 @in_turn(("faults", "seeds"), *SAMPLES)
 def test_clocks_ninety_seconds_off_start_runs_early_late_or_twice_and_lose_none(faults: Faults, seeds: range) -> None:
     """Nor does anything start after a stop, or an at-most-once run twice: no clock has a say in that."""
     totals = many(seeds, replace(faults, skew=FAR))
-    assert totals["starts"] > 100
+    assert totals["starts"] > 40
     assert totals["early"] > 0, "this is what such clocks do; where it does not happen, nothing was tried"
 
 
