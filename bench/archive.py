@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from quarterjack.domain.history.archive_keys import INBOX
+from quarterjack.domain.history.archive_objects import INBOX
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
-from quarterjack.historian.archive import archive, compact_archive
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import ArchiveFilter, archive, compact_archive, read_archive
 from quarterjack.historian.context import HistorianContext
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.calls import Detail, Hook

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 from quarterjack.domain.audit import ANCHORS
-from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.archive_objects import tenant_prefix
 from quarterjack.domain.job_catalogue import OWNER as CATALOGUE
 from quarterjack.domain.names import check_tenant
 from quarterjack.domain.tenants.certificate import CERTIFICATES

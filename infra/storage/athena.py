@@ -9,7 +9,7 @@ from aws_cdk import aws_athena as athena
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from quarterjack.domain.history.archive_keys import ARCHIVE
+from quarterjack.domain.history.archive_objects import ARCHIVE
 
 from ..installation import InstallationSettings
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from quarterjack.domain.audit import ANCHORS
-from quarterjack.domain.history import archive_keys
+from quarterjack.domain.history import archive_objects
 from quarterjack.domain.names import all_secrets, secrets_of
 from quarterjack.stores.tables import TABLES, TableDefinition
 from quarterjack.stores.tenants.erasures import GONE
@@ -22,8 +22,10 @@ PAYLOADS = "payloads/*"  # keys of payloads that are too large for a row
 # Of these, the keys of a run's or a schedule's own: the auditor removes them when nothing names them any more. A rule of the bucket
 # could not: it knows an object's age, and a run may be due in a hundred years.
 OWN_PAYLOADS = ("payloads/*/runs/*", "payloads/*/schedules/*")
-ARCHIVED = f"{archive_keys.tenant_prefix('*')}*"  # keys of the archive's objects
-INBOX = f"{archive_keys.INBOX}*"  # of those in its inbox, which is in the bucket even if the archive has one of its own
+ARCHIVED = f"{archive_objects.tenant_prefix('*')}*"  # keys of the archive's objects
+INBOX = (
+    f"{archive_objects.INBOX}*"  # of those in its inbox, which is in the bucket even if the archive has one of its own
+)
 RESULTS = "results/*"  # keys of results and checkpoints
 # Days that a result is kept beyond the retention, which counts from the run's end: the result may be older.
 MARGIN = 14
@@ -243,7 +245,7 @@ class InstallationStore(Construct):
     def _archive_rules(self) -> list[s3.LifecycleRule]:
         rule = s3.LifecycleRule(
             id="archive",
-            prefix=f"{archive_keys.ARCHIVE}/",
+            prefix=f"{archive_objects.ARCHIVE}/",
             expiration=self._installation.archive_retention,
             # What a repeated batch has overwritten, and what has expired; locked versions stay until their lock ends.
             noncurrent_version_expiration=Duration.days(1),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from quarterjack.auditor.log_closing import anchors
 from quarterjack.domain.audit import anchor_key, anchors_of
-from quarterjack.domain.history.archive_keys import keys_between, object_key, tenant_prefix
+from quarterjack.domain.history.archive_objects import keys_between, object_key, tenant_prefix
 from quarterjack.domain.times import HOUR
-from quarterjack.historian.archive import archive
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import ArchiveFilter, archive, read_archive
 from quarterjack.ports.services import Services
 
 from tests.support.builders import NOON, a_run

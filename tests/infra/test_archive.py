@@ -12,7 +12,7 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
-from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.archive_objects import tenant_prefix
 from quarterjack.domain.history.transition_line import line_of
 from quarterjack.errors import InvalidInput
 from quarterjack.state.history.run_changes import transition_of

@@ -15,7 +15,7 @@ from aws_cdk.assertions import Template
 from quarterjack import Registry, Scheduler, Settings, Tenants
 from quarterjack.doctor.installation import WANTED
 from quarterjack.domain.audit import anchor_key
-from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.archive_objects import tenant_prefix
 from quarterjack.domain.history.dead_run import DeadRunRow, dead_owner
 from quarterjack.domain.names import fire_ref, schedule_owner
 from quarterjack.domain.times import DAY

@@ -29,7 +29,7 @@ HISTORY_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "what was delivered twice is read twice",
-        "historian/archive_reader.py",
+        "historian/archive.py",
         "if line.order != previous and hour_prefix(tenant, line.at) == prefix:",
         "if hour_prefix(tenant, line.at) == prefix:",
     ),

@@ -89,7 +89,7 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a suspended tenant can do nothing at all",
-        "domain/tenants/suspension.py",
+        "domain/tenants/access.py",
         "not (profile.is_erased or verb in ACCEPTS):",
         "False:",
     ),

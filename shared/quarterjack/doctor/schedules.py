@@ -9,7 +9,7 @@ from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok
 from quarterjack.domain.job_catalogue import JobCatalogue, nearest
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.schedule import Head, ScheduleState
-from quarterjack.domain.tenants.access import KIND, command_for, job_problem
+from quarterjack.domain.tenants.access import KIND, grant_command, job_problem
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput, QuarterjackError, Unreadable
 from quarterjack.isolation import modules_of, report_of
@@ -177,7 +177,7 @@ def grants(context: DoctorContext) -> Iterator[Finding]:
         some = "; ".join(f"{job!r} (schedule {wanted[job].name})" for job in denied[:_NAMED])
         yield warn(
             f"active schedules name jobs that tenant {tenant!r} may not run: {some}: their runs end DEAD",
-            f"`{command_for(tenant, denied[0])}` gives it; or pause the schedules, and redrive with --error-type {KIND} afterwards",
+            f"`{grant_command(tenant, denied[0])}` gives it; or pause the schedules, and redrive with --error-type {KIND} afterwards",
         )
     else:
         yield ok(f"tenant {tenant} may run all {len(wanted)} jobs of the active schedules checked")

@@ -21,8 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.history.archive_keys import INBOX, rewritten_key, tenant_prefix
-from quarterjack.domain.history.archive_lines import pack_raw, unpack_raw
+from quarterjack.domain.history.archive_objects import INBOX, pack_raw, rewritten_key, tenant_prefix, unpack_raw
 from quarterjack.domain.tenants.certificate import certificate_key, packed
 from quarterjack.domain.tenants.erasure import DataKind, Erasure, ErasurePlace, ErasurePosition, Kept, SweepRules, Swept
 from quarterjack.domain.tenants.profile import TenantProfile, TenantState

@@ -1,10 +1,12 @@
-"""Write every transition of a run to the archive, and once an hour compact the archive's inbox.
+"""Write every transition of a run to the archive, once an hour compact the archive's inbox, and read a tenant's transitions.
 
     batch of the stream ─► object of a tenant and hour          a busy tenant
                        └─► object in the inbox ─► compaction ─► object of a tenant and hour      all other tenants
 
 A bucket bills each object that is written. So the transitions of small tenants of one batch share an object in the inbox. When their hour
 is over, the compaction writes them to an object of each tenant and then removes the object of the inbox.
+
+A reader gets one tenant's transitions in order of time, hour by hour, without duplicates.
 
 The compaction copies lines byte for byte, because a later release may have written them during a deployment. It leaves an object in the
 inbox that is damaged, or that has a line without tenant or time.
@@ -20,14 +22,33 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import groupby
 
-from quarterjack.domain.history.archive_keys import INBOX, inbox_key, object_key, span_of_inbox
-from quarterjack.domain.history.archive_lines import RawLine, by_hour, pack, pack_raw, unpack_raw
+from quarterjack.domain.history.archive_objects import (
+    AFTER_ALL,
+    INBOX,
+    RawLine,
+    by_hour,
+    hour_of_key,
+    hour_prefix,
+    hours_of,
+    inbox_key,
+    keys_between,
+    object_key,
+    pack,
+    pack_raw,
+    span_of_inbox,
+    tenant_prefix,
+    unpack,
+    unpack_raw,
+)
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
+from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, stamp
-from quarterjack.errors import Unreadable
+from quarterjack.errors import Misconfigured, Unavailable, Unreadable
 from quarterjack.historian.context import HistorianContext
 from quarterjack.ports.buckets import Archive
 from quarterjack.ports.services import Clock, Services
@@ -144,3 +165,81 @@ def _loads(store: Archive, before: int) -> Iterator[Mapping[str, bytes]]:
             load = {}
     if load:
         yield load
+
+
+_TRIES = 3  # an object that was listed may have been compacted before it is read
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveFilter:
+    """Conditions on a transition, all of which must hold. None is no condition."""
+
+    since: int  # UTC ms
+    until: int  # UTC ms, exclusive
+    schedule: str | None = None
+    job: str | None = None
+    run: RunRef | None = None
+    kind: TransitionKind | None = None
+
+    def matches(self, line: TransitionLine) -> bool:
+        return (
+            self.since <= line.at < self.until
+            and self.schedule in (None, line.schedule)
+            and self.job in (None, line.job)
+            and self.run in (None, line.ref)
+            and self.kind in (None, line.kind)
+        )
+
+
+def read_archive(store: Archive, tenant: str, wanted: ArchiveFilter) -> Iterator[TransitionLine]:
+    """The transitions that match, oldest first. It holds the compressed objects of one hour at a time.
+
+    An object or a line that cannot be read is logged and left out. Raises Unavailable.
+    """
+    # The inbox is listed first: an object that is compacted meanwhile is in one of the two listings at least.
+    inbox = sorted(_by_hour(_inbox(store, wanted.since, wanted.until), tenant, wanted))
+    first, last = keys_between(tenant, wanted.since, wanted.until)
+    own = ((hour_of_key(key), key) for key in store.keys(tenant_prefix(tenant), after=first, before=last))
+    for prefix, of_hour in groupby(merge(inbox, own), key=lambda found: found[0]):
+        contents = _contents(store, prefix, [key for _, key in of_hour], wanted)
+        yield from filter(wanted.matches, _merged(contents, tenant, prefix))
+
+
+def _inbox(store: Archive, since: int, until: int) -> Iterator[str]:
+    """Keys of the objects in the inbox that may have transitions in ``[since, until)``."""
+    try:
+        for key in store.keys(INBOX, after=INBOX, before=f"{INBOX}{stamp(until)}"):
+            span = span_of_inbox(key)
+            if span is not None and span[1] >= since:
+                yield key
+    except Misconfigured as problem:  # a caller with access to one tenant reads transitions after their compaction
+        log.info("archive.inbox_not_read", extra={"error": str(problem)})
+
+
+def _by_hour(keys: Iterable[str], tenant: str, wanted: ArchiveFilter) -> Iterator[tuple[str, str]]:
+    """Keys of the inbox with the hours for which they must be read."""
+    for key in keys:
+        first, last = span_of_inbox(key) or (0, 0)
+        for hour in hours_of(max(first, wanted.since), min(last, wanted.until)):
+            yield hour_prefix(tenant, hour), key
+
+
+def _contents(store: Archive, prefix: str, keys: Sequence[str], wanted: ArchiveFilter) -> list[bytes]:
+    """All objects of an hour, as of one moment."""
+    for _ in range(_TRIES):
+        found = store.get(keys)
+        there = [content for content in found if content is not None]
+        if len(there) == len(keys):
+            return there
+        inbox = list(_inbox(store, wanted.since, wanted.until))
+        keys = [*inbox, *store.keys(prefix, after=prefix, before=f"{prefix}{AFTER_ALL}")]
+    raise Unavailable(f"{prefix}: its objects are being compacted; try again")
+
+
+def _merged(contents: Iterable[bytes], tenant: str, prefix: str) -> Iterator[TransitionLine]:
+    """The tenant's transitions of an hour in order, each once."""
+    previous = None
+    for line in merge(*(unpack(content, tenant=tenant) for content in contents), key=lambda line: line.order):
+        if line.order != previous and hour_prefix(tenant, line.at) == prefix:
+            yield line
+        previous = line.order

@@ -22,16 +22,16 @@ from quarterjack.domain.tenants.access import (
     MissingGrant,
     Verb,
     allowance,
+    forbids,
+    grant_command,
     missing_grant,
     needs_grant,
     principals_of,
+    resume_command,
     scoped,
 )
-from quarterjack.domain.tenants.access import command_for as giving_of
 from quarterjack.domain.tenants.caller import UNKNOWN_IDENTITY, Caller
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
-from quarterjack.domain.tenants.suspension import command_for as resuming_of
-from quarterjack.domain.tenants.suspension import forbids
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Forbidden, JobNotGranted, QuarterjackError, TenantSuspended, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
@@ -175,7 +175,7 @@ class AccessGate:
         governance = self.governance(tenant)
         why = forbids(governance, verb)
         if why is not None:
-            raise TenantSuspended(f"{why}; nothing was done", tenant=tenant, command=resuming_of(governance))
+            raise TenantSuspended(f"{why}; nothing was done", tenant=tenant, command=resume_command(governance))
 
     def refusal(self, caller: Caller, lacking: MissingGrant, about: str, what: str | None = None) -> Forbidden:
         """The error, after an entry in the audit if it is this one's turn, and the caller has asked for it."""
@@ -193,7 +193,7 @@ class AccessGate:
     def job_refusal(self, tenant: str, caller: Caller, job: str, problem: str) -> JobNotGranted:
         """The error about a job that the tenant may not run, whoever asks; after an entry in the audit, likewise."""
         self._audit(tenant, caller, caller.actor or TENANT, RUN_JOB, job)
-        return JobNotGranted(problem, tenant=tenant, job=job, command=giving_of(tenant, job))
+        return JobNotGranted(problem, tenant=tenant, job=job, command=grant_command(tenant, job))
 
     def _audit(
         self, tenant: str, caller: Caller, principal: str, verb: str, job: str | None, what: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from quarterjack.aws import Client, ConditionFailed
 from quarterjack.concurrency.pools import RequestPool
-from quarterjack.domain.history.archive_keys import INBOX
+from quarterjack.domain.history.archive_objects import INBOX
 from quarterjack.errors import NotFound
 from quarterjack.ports.buckets import OriginalObject
 from quarterjack.s3.payloads import remove_objects

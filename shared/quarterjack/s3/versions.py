@@ -10,7 +10,7 @@ from typing import Any
 
 from quarterjack.aws import Client
 from quarterjack.concurrency.pools import RequestPool
-from quarterjack.domain.history.archive_keys import ARCHIVE, INBOX
+from quarterjack.domain.history.archive_objects import ARCHIVE, INBOX
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, NotFound, Unavailable
 from quarterjack.ports.buckets import Lock, ObjectPage, ObjectVersion

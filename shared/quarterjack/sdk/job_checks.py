@@ -14,8 +14,7 @@ from quarterjack.domain.options import Options, changed
 from quarterjack.domain.policies import Overrides, Policies, Priority, Start
 from quarterjack.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
 from quarterjack.domain.schedule import Definition
-from quarterjack.domain.tenants.access import Verb
-from quarterjack.domain.tenants.suspension import not_served
+from quarterjack.domain.tenants.access import Verb, not_served
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import JobGrants, KnownNames

@@ -33,7 +33,7 @@ from quarterjack.sdk.views import Run, run_view
 from quarterjack.state.lease import HEARTBEAT
 from quarterjack.testing.clock import ManualClock
 from quarterjack.testing.memory.installation import Memory
-from quarterjack.testing.memory.receivers import MemoryEvents
+from quarterjack.testing.memory.peripherals import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.tick import tick
 from quarterjack.worker.delivery.visibility import Heartbeat

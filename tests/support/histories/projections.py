@@ -12,7 +12,7 @@ from quarterjack.domain.history.transition_line import TransitionKind, Transitio
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import ArchiveFilter, read_archive
 from quarterjack.historian.progress import changes_set_aside, gaps
 from quarterjack.history.statistics import daily
 from quarterjack.ports.services import Services

@@ -13,7 +13,7 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.testing.memory.receivers import MemoryEvents
+from quarterjack.testing.memory.peripherals import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all
 from quarterjack.worker.stages import Outcome
 

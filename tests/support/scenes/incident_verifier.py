@@ -15,7 +15,7 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.events import publish_events
 from quarterjack.ports.run_stream import RunStream, StreamPage
 from quarterjack.testing import Memory
-from quarterjack.testing.memory.receivers import MemoryEvents
+from quarterjack.testing.memory.peripherals import MemoryEvents
 
 BEGIN = (NoticeKind.FAILURE, NoticeKind.NO_SUCCESS)
 

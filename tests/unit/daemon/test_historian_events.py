@@ -15,7 +15,7 @@ from quarterjack.daemon.roles import run_historian
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.fires.context import FireContext
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import ArchiveFilter, read_archive
 from quarterjack.ports.services import Services
 from quarterjack.ready_jobs.http.webhook import signature
 from quarterjack.services import connect, system_clock

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from quarterjack.domain.tenants.access import ACCEPTS, Verb
+from quarterjack.domain.tenants.access import ACCEPTS, Verb, forbids, not_served
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile, TenantState
-from quarterjack.domain.tenants.suspension import forbids, not_served
 
 
 def in_state(state: TenantState, note: str | None = None) -> Governance:

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from quarterjack.auditor.log_closing import close_days
 from quarterjack.auditor.log_verification import verify
-from quarterjack.domain.history.archive_keys import tenant_prefix
+from quarterjack.domain.history.archive_objects import tenant_prefix
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.tenants.certificate import certificate_key, document_of
 from quarterjack.domain.tenants.erasure import BELIEF, PLACES, QUIET, DataKind, Kept

@@ -13,7 +13,7 @@ import pytest
 from quarterjack import Registry, Retry, RunState, Scheduler
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon import worker_record
-from quarterjack.domain.history.archive_keys import INBOX, hour_prefix
+from quarterjack.domain.history.archive_objects import INBOX, hour_prefix
 from quarterjack.errors import InvalidInput, JobError, Unavailable, UnknownJobWarning
 from quarterjack.historian.archive import archive
 from quarterjack.owner.workers import read_workers

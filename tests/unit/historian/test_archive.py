@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quarterjack import Scheduler, errors
-from quarterjack.domain.history.archive_keys import INBOX, hour_prefix, keys_between, object_key
+from quarterjack.domain.history.archive_objects import INBOX, hour_prefix, keys_between, object_key
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.history.transition_line import TransitionKind
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms
-from quarterjack.historian.archive import BUSY, archive, archive_found
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import BUSY, ArchiveFilter, archive, archive_found, read_archive
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import Memory

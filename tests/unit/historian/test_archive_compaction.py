@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quarterjack.domain.history.archive_keys import INBOX, hour_prefix
+from quarterjack.domain.history.archive_objects import INBOX, hour_prefix
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.errors import Misconfigured, Unavailable
-from quarterjack.historian.archive import LATE, archive, compact_archive
-from quarterjack.historian.archive_reader import ArchiveFilter, read_archive
+from quarterjack.historian.archive import LATE, ArchiveFilter, archive, compact_archive, read_archive
 from quarterjack.testing import ManualClock
 from quarterjack.testing.memory.calls import Crash, Detail, Hook
 from quarterjack.testing.memory.installation import Memory

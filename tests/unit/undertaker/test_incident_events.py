@@ -13,7 +13,7 @@ from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.progress import OWNER
 from quarterjack.testing import Crash, Harness
-from quarterjack.testing.memory.receivers import MemoryEvents
+from quarterjack.testing.memory.peripherals import MemoryEvents
 
 from tests.support.scenes.incidents import Scene
 from tests.support.scenes.world import Faults, crash

@@ -56,7 +56,7 @@ class DiagnosisMethods(SchedulerBase):
         Unavailable.
         """
         self._access.check(Verb.READ_ARCHIVE, self._checks.named_job(job))
-        from quarterjack.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (`import quarterjack` need not take its time)
+        from quarterjack.historian.archive import ArchiveFilter, read_archive  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
         start, end = to_ms(since, "since"), self.session.clock() + MINUTE if until is None else to_ms(until, "until")
         if until is None and end <= start:
@@ -79,7 +79,7 @@ class DiagnosisMethods(SchedulerBase):
         Those of a run that has left the ledger are found by ``archive(run_id=..., since=...)``. Raises InvalidInput, NotFound,
         Misconfigured, Unavailable.
         """
-        from quarterjack.historian.archive_reader import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
+        from quarterjack.historian.archive import ArchiveFilter, read_archive  # noqa: PLC0415 (as above)
 
         self._access.check_some(Verb.READ_HISTORY, what=f"run {shorten(run_id, 300)}")
         store, run = self._archive(), self._access.read_run(run_id, Verb.READ_HISTORY)

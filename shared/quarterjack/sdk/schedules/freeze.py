@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from quarterjack.domain.tenants.access import Verb
-from quarterjack.domain.tenants.suspension import not_served
+from quarterjack.domain.tenants.access import Verb, not_served
 from quarterjack.domain.times import DAY, from_ms, to_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.owner import freeze as freezing

@@ -46,11 +46,9 @@ from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.stores.upkeep import Upkeep
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable, ReadLatency, SlowReads
+from quarterjack.testing.memory.peripherals import MemoryLog, MemoryNotices, MemoryRunLogs, MemorySecrets, Published
 from quarterjack.testing.memory.queue_ports import Idle, MemoryDeadQueue, MemoryWorkQueue, Receiver
 from quarterjack.testing.memory.queues import MemoryQueue
-from quarterjack.testing.memory.receivers import MemoryNotices, Published
-from quarterjack.testing.memory.run_logs import MemoryLog, MemoryRunLogs
-from quarterjack.testing.memory.secrets import MemorySecrets
 from quarterjack.testing.memory.stream import MemoryRunStream, StreamedTable, changes_since
 from quarterjack.testing.memory.tables import Content, MemoryTables, commit_items, no_tables
 
