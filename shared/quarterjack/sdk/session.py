@@ -13,24 +13,19 @@ A session is a value: nothing of it changes. It is no part of the public interfa
 from __future__ import annotations
 
 import secrets
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any, Protocol, Self, TypeVar
 
 from quarterjack.clock import system_clock
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.caller import Caller, Via, ViaWord, checked_reason, checked_via, claimed_actor
-from quarterjack.errors import UnknownJobWarning
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.gates import Gate
 from quarterjack.owner.access import AccessGate
 from quarterjack.ports.services import Clock, Services
+from quarterjack.sdk.known_jobs import warn_unknown
 from quarterjack.sdk.requests import refuse_secrets
 from quarterjack.settings import Settings, from_environment
 
@@ -126,35 +121,3 @@ class Connected:
         shares all connections.
         """
         return over(self, replace(self.session, caller=caller))
-
-
-_Place = tuple[str, int]  # file, line
-_awaited_at: ContextVar[_Place | None] = ContextVar("awaited_at", default=None)
-_shown: dict[Any, Any] = {}  # what ``warnings`` has shown already: by default each text once a line
-
-
-@contextmanager
-def awaited_here() -> Iterator[None]:
-    """Within this, in threads with a copy of this context, too, a warning names the line outside of this package that called."""
-    token = _awaited_at.set(_outside(sys._getframe(2)))  # noqa: SLF001 (what ``warnings`` itself does)
-    try:
-        yield
-    finally:
-        _awaited_at.reset(token)
-
-
-def warn_unknown(text: str) -> None:
-    """Issue an UnknownJobWarning that names the first line outside of this package."""
-    file, line = _awaited_at.get() or _outside(sys._getframe(1))  # noqa: SLF001 (as above)
-    warnings.warn_explicit(text, UnknownJobWarning, file, line, registry=_shown)
-
-
-def _outside(frame: FrameType | None) -> _Place:
-    while frame is not None and _is_ours(frame) and frame.f_back is not None:
-        frame = frame.f_back
-    return ("?", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    name = str(frame.f_globals.get("__name__", ""))
-    return name.startswith("quarterjack.") or name == "contextlib"

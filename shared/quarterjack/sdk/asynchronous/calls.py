@@ -15,8 +15,8 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from quarterjack.concurrency.forks import PerProcess
+from quarterjack.sdk.known_jobs import awaited_here
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.sdk.session import awaited_here
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
