@@ -32,7 +32,7 @@ from quarterjack.worker.pipeline import start_batches
 from tests.support.scenes.world import NOON, World
 
 FLOW = ("ticker", "fires", "worker")
-_OURS, _DOUBLE = "quarterjack.", "quarterjack.testing"
+_OURS, _DOUBLE = "quarterjack.", ("quarterjack.testing", "quarterjack.dynamodb", "quarterjack.sqs")
 _PATIENCE = 60  # seconds until the fire must have ended
 LIMITS = {"concurrent_runs": 2, "concurrent_runs:note": 1, "breaker_percent": 50}
 

@@ -176,8 +176,9 @@ def materialise(claims: Sequence[FireClaim], context: FireContext) -> Materialis
         for ref in claimed.unreadable:  # of a later release, or broken: this ticker does not send its message
             result.done.add(ref)
             log.error("run.unreadable", extra={"run_id": str(ref)})
-        waiting, moves = _decide(claimed.existing, by_ref, now, result)
+        waiting, moves, others = _decide(claimed.existing, by_ref, now)
         runs |= waiting
+        result.done |= others
         answers = services.ledger.move_all(moves) if moves else {}
         taken = [ref for ref, _ in moves if answers.get(ref) is True]
         counts += FireCounts(claimed=len(made), taken_over=len(taken), resent=len(waiting))
@@ -202,10 +203,10 @@ def materialise(claims: Sequence[FireClaim], context: FireContext) -> Materialis
 
 
 def _decide(
-    existing: Mapping[RunRef, RunRow], by_ref: Mapping[RunRef, FireClaim], now: int, result: MaterialiseResult
-) -> tuple[dict[RunRef, RunRow], list[tuple[RunRef, Transition]]]:
-    """Decide on every claim whose run exists: the runs that wait for a message, and those to take over from older revisions."""
-    waiting, moves = {}, []
+    existing: Mapping[RunRef, RunRow], by_ref: Mapping[RunRef, FireClaim], now: int
+) -> tuple[dict[RunRef, RunRow], list[tuple[RunRef, Transition]], set[RunRef]]:
+    """Decide on every claim whose run exists: runs that wait for a message, runs to take over from older revisions, all others."""
+    waiting, moves, others = {}, [], set()
     for ref, run in existing.items():
         claim = by_ref[ref]
         number = claim.revision.number
@@ -218,5 +219,5 @@ def _decide(
                 move = take_over(revision=number, job=job, not_before=at, now=now, seen=run.state, backfill=of_backfill)
                 moves.append((ref, move))
             case OnExisting.LEAVE:
-                result.done.add(ref)
-    return waiting, moves
+                others.add(ref)
+    return waiting, moves, others
