@@ -113,3 +113,14 @@ def test_a_turn_whose_end_cannot_be_timed_is_over(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(RuntimeError, match="new thread"):
             of.enter(object(), 1)
     assert of.enter(object(), 2)
+
+
+def test_only_the_suspect_that_is_within_can_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "PATIENCE", 0.01)
+    of, within, other = CrashQuarantine(), object(), object()
+    assert of.enter(within, 2)
+    of.leave(other)
+    assert not of.enter(other, 2)
+    of.leave(within)
+    of.leave(within)
+    assert of.enter(other, 2)
