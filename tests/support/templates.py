@@ -1,11 +1,31 @@
-"""Questions to a CloudFormation template."""
+"""Questions to a CloudFormation template, and one synthesis for all processes of a session of tests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import json
+import os
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
+import pytest
 from aws_cdk.assertions import Template
+
+
+def made_once(name: str, make: Callable[[], Template], folders: pytest.TempPathFactory) -> dict[str, Any]:
+    """The template of that name as JSON: made by the process of this session that asks first, read by the others."""
+    base = folders.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    place = shared / f"template-{sha256(name.encode()).hexdigest()[:16]}.json"
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            unfinished = place.with_suffix(".part")
+            unfinished.write_text(json.dumps(make().to_json()))
+            unfinished.replace(place)
+    found: dict[str, Any] = json.loads(place.read_text())
+    return found
 
 
 def functions(template: Template) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from quarterjack.errors import InvalidInput
 
 from tests.support.scenes.neighbours import LIKE_IT, MARK, VICTIM, Neighbours, StolenCalls, methods
 
-CALLS = 15  # of each method by each neighbour
+CALLS = 6  # of each method by each neighbour
 
 
 @pytest.mark.parametrize("tenant", LIKE_IT)
