@@ -227,9 +227,8 @@ class Quarterjack(GrantingConstruct):
             self, "Undertaker", installation=installation, store=store, queues=made, reserved=undertaker_reserved
         )
         AuditorFunction(self, "Auditor", installation=installation, store=store, queues=made)
-        self._historian = (
-            HistorianFunction(self, "Historian", installation=installation, store=store) if history else None
-        )
+        if history:
+            HistorianFunction(self, "Historian", installation=installation, store=store)
         check_events(events, event_types, event_secret, history=history)
         publishing = None
         if events is not None:

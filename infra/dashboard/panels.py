@@ -146,10 +146,3 @@ def charges(memory: dict[str, int]) -> Iterator[Charge]:
     # A message is sent, received and deleted, in batches of up to ten; a poll without a message is a request, too.
     yield Charge("messages", _each(Source.QUEUE, ("work",), "NumberOfMessagesSent"), REQUEST * 3 / 10)
     yield Charge("polls", _each(Source.QUEUE, ("work",), "NumberOfEmptyReceives"), REQUEST)
-
-
-def all_figures(memory: dict[str, int]) -> set[tuple[Source, str, str]]:
-    """The metrics of the dashboard, each once, whatever its statistics."""
-    shown = [figure for panel in PANELS for figure in panel.figures]
-    shown += [figure for charge in charges(memory) for figure in charge.figures]
-    return {(figure.source, figure.part, figure.name) for figure in shown}

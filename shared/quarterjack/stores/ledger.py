@@ -223,9 +223,9 @@ class Ledger:
 
     # Listings.
 
-    def never_leased(self, owner: str, *, after: int | None, upto: int | None = None) -> Iterator[RunRow]:
+    def never_leased(self, owner: str, *, after: int | None) -> Iterator[RunRow]:
         """QUEUED runs of a schedule with fires in ``(after, upto]`` (UTC ms; None: unbounded), oldest first."""
-        return self._runs("never_leased", owner, after, upto, only=in_state(RunState.QUEUED))
+        return self._runs("never_leased", owner, after, None, only=in_state(RunState.QUEUED))
 
     def window(self, owner: str, *, after: int, upto: int) -> Iterator[RunRow]:
         """All runs of a schedule with fires in ``(after, upto]``, oldest first."""

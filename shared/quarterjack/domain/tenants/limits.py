@@ -120,31 +120,32 @@ class TenantLimits:
 
 
 NO_LIMITS = TenantLimits()
+_FIELD = "limits"  # of errors
 NAMES = tuple(one.name for one in fields(TenantLimits) if one.name != "job_caps")
 
 
-def with_limits(present: TenantLimits, given: object, field: str = "limits") -> TenantLimits:
+def with_limits(present: TenantLimits, given: object) -> TenantLimits:
     """The limits after a change: those that are named become what is given, None the installation's; all others stay."""
     if not isinstance(given, Mapping):
         remedy = "give a mapping, e.g. {'runs_per_second': 10, 'schedules': 200}"
-        raise InvalidInput(field, given, "is not a mapping of limits", remedy)
+        raise InvalidInput(_FIELD, given, "is not a mapping of limits", remedy)
     checked: dict[str, Any] = {}
     job_caps = dict(present.job_caps)
     for name, value in given.items():
         if isinstance(name, str) and name.startswith(JOB_CAP):
-            job = _job(name, field)
+            job = _job(name)
             job_caps.pop(job, None)
             if value is not None:
-                job_caps[job] = int(_number("concurrent_runs", value, field, called=name))
+                job_caps[job] = int(_number("concurrent_runs", value, called=name))
             continue
         if name not in NAMES:
             near = get_close_matches(str(name), NAMES, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)} or {JOB_CAP}JOB"
-            raise InvalidInput(field, name, "is no limit", remedy)
-        checked[name] = None if value is None else _checked(name, value, field)
+            raise InvalidInput(_FIELD, name, "is no limit", remedy)
+        checked[name] = None if value is None else _checked(name, value)
     if len(job_caps) > MAX_JOB_CAPS:
         remedy = f"name at most {MAX_JOB_CAPS} jobs, or set concurrent_runs for all of them together"
-        raise InvalidInput(field, f"{len(job_caps)} jobs", "have a limit of their own", remedy)
+        raise InvalidInput(_FIELD, f"{len(job_caps)} jobs", "have a limit of their own", remedy)
     return replace(present, **checked, job_caps=job_caps)
 
 
@@ -157,13 +158,13 @@ def stored_limits(given: Mapping[str, Any]) -> TenantLimits:
     return TenantLimits(**numbers, job_caps=jobs)
 
 
-def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, LimitValue | None]:
+def typed_limits(given: Iterable[str]) -> dict[str, LimitValue | None]:
     """Limits as people write them: NAME=NUMBER, or its word, or NAME=default for the installation's. ``with_limits`` checks them."""
     found: dict[str, LimitValue | None] = {}
     for text in given:
         name, _, value = (part.strip() for part in text.partition("="))
         if name in found:
-            raise InvalidInput(field, text, f"is a second {name}", "give each limit once")
+            raise InvalidInput(_FIELD, text, f"is a second {name}", "give each limit once")
         if name in WORDS and value != "default":
             found[name] = value
             continue
@@ -171,24 +172,24 @@ def typed_limits(given: Iterable[str], field: str = "limits") -> dict[str, Limit
             number = None if value == "default" else float(value.replace("_", "?"))  # Python would take 1_000
         except ValueError:
             remedy = "write NAME=NUMBER, e.g. schedules=200, or NAME=default for the installation's"
-            raise InvalidInput(field, text, "is no limit", remedy) from None
+            raise InvalidInput(_FIELD, text, "is no limit", remedy) from None
         found[name] = int(number) if number is not None and number.is_integer() else number
     return found
 
 
-def _checked(name: str, value: Any, field: str) -> LimitValue:
-    return word(WORDS[name], f"{field}.{name}", value) if name in WORDS else _number(name, value, field)
+def _checked(name: str, value: Any) -> LimitValue:
+    return word(WORDS[name], f"{_FIELD}.{name}", value) if name in WORDS else _number(name, value)
 
 
-def _job(name: str, field: str) -> str:
+def _job(name: str) -> str:
     job = name.removeprefix(JOB_CAP)
     if not _JOB.fullmatch(job):
-        raise InvalidInput(field, name, "names no job", f"write {JOB_CAP}JOB, e.g. '{JOB_CAP}report.daily'")
+        raise InvalidInput(_FIELD, name, "names no job", f"write {JOB_CAP}JOB, e.g. '{JOB_CAP}report.daily'")
     return job
 
 
-def _number(name: str, value: object, field: str, *, called: str | None = None) -> float:
-    where, is_rate = f"{field}.{called or name}", name.endswith("_per_second")
+def _number(name: str, value: object, *, called: str | None = None) -> float:
+    where, is_rate = f"{_FIELD}.{called or name}", name.endswith("_per_second")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     kinds = (int, float) if is_rate else (int,)

@@ -175,12 +175,12 @@ def checked_jobs(jobs: object, field: str = "jobs") -> tuple[str, ...]:
     return given
 
 
-def checked_principal(to: object, field: str = "to") -> str:
+def checked_principal(to: object) -> str:
     """A principal, or a pattern of principals. Raises InvalidInput."""
     is_text = isinstance(to, str) and len(to) <= MAX_PATTERN and to.isprintable() and to == to.strip()
     if not is_text or not any(str(to).startswith(word) and len(str(to)) > len(word) for word in PRINCIPALS):
         remedy = f"begin it with {', '.join(PRINCIPALS[:-1])} or {PRINCIPALS[-1]}, e.g. 'app:alice@acme'"
-        raise InvalidInput(field, to, "is no principal", remedy)
+        raise InvalidInput("to", to, "is no principal", remedy)
     return str(to)
 
 

@@ -80,11 +80,11 @@ def list_dead(
 
 
 def dead_runs(
-    tenant: str, wanted: DeadRunFilter, services: Services, *, before: str | None = None, page: int | None = None
+    tenant: str, wanted: DeadRunFilter, services: Services, *, before: str | None = None
 ) -> Iterator[DeadRunRow]:
     """Dead runs, newest first, read lazily; ``before`` is a key to go on from."""
     index = services.dead_index
-    return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=page)
+    return index.read(tenant, after=wanted.after, upto=wanted.upto, only=wanted.clause, before=before, page=None)
 
 
 def purge(

@@ -36,11 +36,6 @@ class UsageChange:
     most_schedules: int | None  # the limits; None: there is none
     most_fires: int | None
 
-    @property
-    def grows(self) -> bool:
-        """Whether it can be refused."""
-        return self.schedules > 0 or self.fires_per_hour > 0
-
     def fits(self, count: ScheduleCount) -> bool:
         """Whether the limits hold after it; what does not grow fits."""
         schedules, fires = self.schedules, self.fires_per_hour
