@@ -78,3 +78,12 @@ def test_one_that_waits_longer_moves_on() -> None:
     report = world.tick()
     assert report.handled.messages.sent == 1
     assert [(entry.run, entry.due) for entry in world.entries(EntryKind.RUN)] == [(moved.ref, later)]
+
+
+def test_a_single_one_whose_message_is_not_accepted_stays() -> None:
+    world = world_of(1)
+    report = world.tick(world.process(Faults().at("send", throttle=[0], times=None), rounds=1))
+    assert (report.handled.messages.send_failed, report.handled.agenda.left, report.handled.agenda.done) == (1, 1, 0)
+    assert len(world.entries(EntryKind.RUN)) == 1
+    world.live(300)
+    assert [run.state for run in world.memory.runs()] == [RunState.SUCCEEDED]
