@@ -23,6 +23,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from statistics import median, quantiles
@@ -110,16 +111,19 @@ def _spread(values: Sequence[float]) -> str:
     return f"{first:.2f} to {third:.2f}"
 
 
-def measure_boto3(exchanges: Sequence[Exchange], fires: int) -> float:
-    """Microseconds a fire that boto3 takes for these calls."""
+def measure_boto3(
+    exchanges: Sequence[Exchange], fires: int, *, around: AbstractContextManager[object] = tick.NOTHING
+) -> float:
+    """Microseconds a fire that boto3 takes for these calls, which are made within ``around``."""
     answers, clients = _clients()
     answers.extend(exchange.content for exchange in exchanges)
     calls = [_call_of(clients, exchange) for exchange in exchanges]
     gc.collect()
     gc.freeze()
     started = time.process_time()
-    for method, arguments in calls:
-        method(**arguments)
+    with around:
+        for method, arguments in calls:
+            method(**arguments)
     cpu = time.process_time() - started
     gc.unfreeze()
     return cpu / fires * 1e6

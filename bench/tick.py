@@ -16,6 +16,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
@@ -37,6 +38,7 @@ from quarterjack.ticker.tick import tick
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
 
+NOTHING = nullcontext()
 SHARDS = 16
 DUE = 1_795_240_800_000  # 2026-11-21T06:00:00Z, the top of an hour
 MINUTE = 60_000
@@ -143,8 +145,14 @@ def stubbed(cloud: StubbedCloud, *, requests: int = DEFAULT_REQUESTS, stats: Req
     return services
 
 
-def measure(case: Case, fires: int, exchanges: list[Exchange] | None = None) -> dict[str, float]:
-    """One tick; figures a fire. The calls and their answers go to ``exchanges``."""
+def measure(
+    case: Case,
+    fires: int,
+    exchanges: list[Exchange] | None = None,
+    *,
+    around: AbstractContextManager[object] = NOTHING,
+) -> dict[str, float]:
+    """One tick, made within ``around``; figures a fire. The calls and their answers go to ``exchanges``."""
     cloud = cloud_of(case, fires)
     cloud.exchanges = exchanges
     stats = RequestStats()
@@ -153,7 +161,8 @@ def measure(case: Case, fires: int, exchanges: list[Exchange] | None = None) -> 
     gc.freeze()  # what the stub holds is no part of a ticker
     started = time.process_time()
     now, spread = case.due - MINUTE, FanOutConfig(threads=DEFAULT_TICKER_THREADS, stats=stats)
-    report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
+    with around:
+        report = tick(services, clock=lambda: now, holder="bench", budget=10**9, spread=spread)
     cpu = time.process_time() - started - cloud.cpu
     gc.unfreeze()
     handled = report.handled

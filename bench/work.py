@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from quarterjack.stores.rows import run_row
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
-from bench.tick import DUE, PAYLOADS, Case, figures, payload_of, revision, row, shard_of, stubbed
+from bench.tick import DUE, NOTHING, PAYLOADS, Case, figures, payload_of, revision, row, shard_of, stubbed
 
 _PATIENCE = 120  # seconds for all runs
 
@@ -84,11 +85,21 @@ def leased(case: Work) -> Item:
     return to_item(run_row(run))
 
 
-def measure(case: Work, runs: int, exchanges: list[Exchange] | None = None) -> dict[str, float]:
-    """One worker process from its first message to the deletion of the last; figures a run. The calls go to ``exchanges``."""
+def measure(
+    case: Work,
+    runs: int,
+    exchanges: list[Exchange] | None = None,
+    *,
+    around: AbstractContextManager[object] = NOTHING,
+) -> dict[str, float]:
+    """One worker process from its first message to the deletion of the last, within ``around``; figures a run.
+
+    The calls go to ``exchanges``.
+    """
     cloud = cloud_of(case, runs)
     cloud.exchanges = exchanges
-    return figures(cloud, runs, run_all(case, cloud, runs))
+    with around:
+        return figures(cloud, runs, run_all(case, cloud, runs))
 
 
 def cloud_of(case: Work, runs: int) -> StubbedCloud:

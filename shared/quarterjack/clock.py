@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from email.utils import parsedate
+from functools import partial
 
 log = logging.getLogger(__name__)
 
@@ -29,38 +30,34 @@ TRUSTED = 5_000  # ms by which a clock may differ from an answer's date, which i
 WRONG = 10_000  # ms from which the answers are followed if both clocks differ from them: runs are stolen by clocks so far apart
 SLOW = 2_000  # ms for which an answer may have been awaited: the date of a slow one says little
 
-# Bound here, as what replaces the functions of ``time`` must not replace these. CLOCK_BOOTTIME goes on while the machine is suspended.
-if sys.platform == "linux":
+_MS = 1_000_000  # ns
 
-    def _steady(
-        read: Callable[[int], int] = time.clock_gettime_ns, clock: int = time.CLOCK_BOOTTIME, ns: int = 1_000_000
-    ) -> int:
-        return read(clock) // ns
-else:
-
-    def _steady(read: Callable[[], int] = time.monotonic_ns, ns: int = 1_000_000) -> int:
-        return read() // ns
-
-
-def _wall() -> int:
-    return time.time_ns() // 1_000_000
+# Bound here, as what replaces the functions of ``time`` must not replace this. CLOCK_BOOTTIME goes on while the machine is suspended.
+_steady_ns: Callable[[], int] = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic_ns
+)
 
 
 class SteadyClock:
     """UTC milliseconds of one process. Thread-safe."""
 
-    def __init__(self, wall: Callable[[], int] = _wall, steady: Callable[[], int] = _steady) -> None:
-        self._wall, self.steady = wall, steady
-        self._ahead = wall() - steady()  # of the monotonic clock
+    def __init__(self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = _steady_ns) -> None:
+        self._wall_ns, self._steady_ns = wall_ns, steady_ns
+        self._ahead = wall_ns() // _MS - steady_ns() // _MS  # of the monotonic clock
         self._heard = ""  # the last date that was judged
         self._lock = threading.Lock()
 
     def __call__(self) -> int:
         """UTC milliseconds."""
-        steady, wall = self.steady(), self._wall()
-        if abs(wall - steady - self._ahead) <= NEAR:
-            self._ahead = wall - steady
-        return steady + self._ahead
+        steady, wall = self._steady_ns() // _MS, self._wall_ns() // _MS
+        if not -NEAR <= wall - steady - self._ahead <= NEAR:
+            return steady + self._ahead
+        self._ahead = wall - steady
+        return wall
+
+    def steady(self) -> int:
+        """Milliseconds of the monotonic clock."""
+        return self._steady_ns() // _MS
 
     def heard(self, date: str | None, since: int) -> None:
         """Compare with the ``Date`` of an answer whose request was sent at ``since``, by ``steady``. The same date is judged once."""
@@ -72,7 +69,7 @@ class SteadyClock:
             return
         there = calendar.timegm(parsed) * 1_000 + NEAR // 2
         with self._lock:
-            before, wall = steady + self._ahead, self._wall()
+            before, wall = steady + self._ahead, self._wall_ns() // _MS
             if abs(before - there) <= TRUSTED:
                 return
             if abs(wall - there) <= TRUSTED:

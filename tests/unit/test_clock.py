@@ -18,6 +18,7 @@ from quarterjack.testing.process import Hand, make_worker
 from tests.support.scenes.world import NOON, World
 
 YEAR = 365 * 86_400_000
+MS = 1_000_000  # ns
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Host:
     suspended: int = 0
 
     def clock(self) -> SteadyClock:
-        return SteadyClock(lambda: self.true + self.wall_off, lambda: self.true + self.steady_off)
+        return SteadyClock(lambda: (self.true + self.wall_off) * MS, lambda: (self.true + self.steady_off) * MS)
 
     def says(self, clock: SteadyClock, *, took: int = 10) -> None:
         """A service answers a request that was sent ``took`` ms ago."""

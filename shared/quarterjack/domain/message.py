@@ -124,8 +124,14 @@ def decode(text: str) -> Message:
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
         body = json.loads(text)
         _check_version(body.pop("v"))
-        given = {field: read(body.pop(name)) for name, (field, read) in _FIELDS.items() if name in body}
-        return Message(**{"revision": 0, **given}, later=body)  # what is left
+        given, later = dict[str, Any](revision=0), dict[str, Any]()
+        for name, content in body.items():
+            if name in _FIELDS:
+                field, read = _FIELDS[name]
+                given[field] = read(content)
+            else:
+                later[name] = content
+        return Message(**given, later=later)
     except Unreadable:
         raise
     except Exception as problem:  # foreign text may raise any error here

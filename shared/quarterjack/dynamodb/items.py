@@ -13,17 +13,18 @@ Item = dict[str, dict[str, Any]]
 def encode(value: Value) -> dict[str, Any]:
     """A value in DynamoDB's JSON."""
     kind = type(value)
-    if kind is str:
-        return {"S": value}
     if kind is int:
         return {"N": str(value)}
+    if kind is str:
+        return {"S": value}
     if kind is bytes:
         return {"B": value}
     return {"BOOL": value} if kind is bool else {"S": str(value)}
 
 
 def to_item(row: Mapping[str, Value]) -> Item:
-    return {name: encode(value) for name, value in row.items()}
+    # Most values are text.
+    return {name: {"S": value} if type(value) is str else encode(value) for name, value in row.items()}
 
 
 def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:

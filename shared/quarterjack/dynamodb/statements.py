@@ -43,38 +43,48 @@ def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # n
 
 
 def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
-    keys, changed, parameters = write.key, list[str](), list[dict[str, Any]]()
-    for name, change in write.row.items():
-        if change is None:
-            changed.append(f'REMOVE "{name}"')
-        elif isinstance(change, (Plus, Once)):
-            raise TypeError(f"an update of {keys} cannot be batched: {name} depends on the row")
-        elif name not in keys:
-            changed.append(f'SET "{name}"={_operand(change, parameters)}')
+    keys, parameters = write.key, list[dict[str, Any]]()
+    changed = [
+        f'REMOVE "{name}"' if change is None else f'SET "{name}"={_operand(change, parameters)}'
+        for name, change in write.row.items()
+        if name not in keys
+    ]
     guards = [f'"{name}"={_operand(value, parameters)}' for name, value in keys.items()]
     if write.only_if is not None:
-        guards.append(guard(write.only_if, parameters))
+        guards += _guards(write.only_if, parameters)
     return f'UPDATE "{table}" {" ".join(changed)} WHERE {" AND ".join(guards)}', parameters
 
 
-def guard(clause: Condition, parameters: list[dict[str, Any]]) -> str:
-    """A clause of a statement. It appends the statement's ``parameters``."""
-    if isinstance(clause, Compare):
-        return f'"{clause.attribute}" {clause.operator} {_operand(clause.value, parameters)}'
-    if isinstance(clause, Absent):
-        return f'"{clause.attribute}" IS MISSING'
-    if isinstance(clause, OneOf):
-        return f'"{clause.attribute}" IN [{", ".join([_operand(value, parameters) for value in clause.values])}]'
-    if isinstance(clause, AllOf):
-        return " AND ".join([guard(part, parameters) for part in clause.parts])
-    raise TypeError(f"a batched guard has no alternatives, not {clause}: not every engine reads OR beside the key")
+def _guards(clause: Condition, parameters: list[dict[str, Any]]) -> list[str]:
+    """The parts of a clause, all of which must hold. It appends the statement's ``parameters``."""
+    guards = list[str]()
+    for part in clause.parts if isinstance(clause, AllOf) else (clause,):
+        if isinstance(part, Compare):
+            guards.append(f'"{part.attribute}" {part.operator} {_operand(part.value, parameters)}')
+        elif isinstance(part, Absent):
+            guards.append(f'"{part.attribute}" IS MISSING')
+        elif isinstance(part, OneOf):
+            values = ", ".join([_operand(value, parameters) for value in part.values])
+            guards.append(f'"{part.attribute}" IN [{values}]')
+        elif isinstance(part, AllOf):
+            guards += _guards(part, parameters)
+        else:
+            raise TypeError(
+                f"a batched guard has no alternatives, not {part}: not every engine reads OR beside the key"
+            )
+    return guards
 
 
-def _operand(value: Value, parameters: list[dict[str, Any]]) -> str:
-    """Numbers and states stand in the text: as parameters they take twice the bytes, serialised and signed. All else is a parameter."""
+def _operand(value: Value | Plus | Once, parameters: list[dict[str, Any]]) -> str:
+    """Numbers and states stand in the text: as parameters they take twice the bytes, serialised and signed. All else is a parameter.
+
+    Raises TypeError for a change that depends on the row.
+    """
     if type(value) is int and value >= 0:
         return str(value)
     if type(value) is RunState:
         return f"'{value}'"
+    if isinstance(value, (Plus, Once)):
+        raise TypeError(f"an update with {value} cannot be batched: it depends on the row")
     parameters.append(encode(value))
     return "?"

@@ -46,15 +46,17 @@ _NUMBERS = (
     "skipped_until",
     "defined_by",
 )
-_ALWAYS = frozenset({"fence", "attempt", "due", "not_before"})  # conditions compare them, so that zeros are written too
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
-_READ_NUMBERS = (*_NUMBERS, "buried_at", "slices", "relisted")
-_INT, _STR = frozenset({int}), frozenset({str})
+# Of the attributes that a field of the same name takes as they are.
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys((*_NUMBERS, "buried_at", "slices", "relisted"), int),
+    **dict.fromkeys(_TEXTS, str),
+}
 
 
 def present(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,10 +100,12 @@ def run_ref(row: Mapping[str, Any]) -> RunRef:
 
 
 def run_row(run: RunRow) -> dict[str, Value]:
-    """A run as it is first written."""
+    """A run as it is first written. Zeros are not, but where conditions compare them."""
     row: dict[str, Value] = {"owner": run.ref.owner, "key": run.ref.key, "state": str(run.state), "rev": run.revision}
-    # Most are not set: they are passed over first.
-    return row | {n: value for n, value in vars(run).items() if (value or n in _ALWAYS) and n in _PLAIN}
+    row |= {"due": run.due, "not_before": run.not_before, "fence": run.fence, "attempt": run.attempt}
+    fields = vars(run)
+    set_fields = filter(fields.get, fields)  # most are not
+    return row | {name: fields[name] for name in set_fields if name in _PLAIN}
 
 
 def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
@@ -124,9 +128,8 @@ def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any
 @reads("run {owner}#{key}")
 def run_of(row: Mapping[str, Any]) -> RunRow:
     """A run from its row; attributes of a later release are ignored. Raises Unreadable, TooNew."""
-    numbers = {name: row[name] for name in _READ_NUMBERS if name in row}
-    texts = {name: row[name] for name in _TEXTS if name in row}
-    if not (_INT.issuperset(map(type, numbers.values())) and _STR.issuperset(map(type, texts.values()))):
+    fields = {name: row[name] for name in _TYPES.keys() & row.keys()}
+    if [*map(type, fields.values())] != [*map(_TYPES.get, fields)]:
         raise TypeError("an attribute is not of its type")
     failure = None
     if "error_type" in row:
@@ -140,8 +143,7 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
         cancel_requested=bool(row.get("cancel_requested", False)),
         unstarted=bool(row.get("unstarted", False)),
         payload_beside=bool(row.get("payload_beside", False)),
-        **numbers,
-        **texts,
+        **fields,
     )
 
 

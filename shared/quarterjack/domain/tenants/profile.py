@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.errors import InvalidInput
@@ -113,7 +113,7 @@ class Governance:
             known = self._decided[key] = self.profile.may_run(job, by_name=by_name)
         return known
 
-    @property
+    @cached_property
     def profile(self) -> TenantProfile:
         """The tenant's profile, with jobs, queue and limits of its tier, then the installation's, where it has none of its own.
 
@@ -128,7 +128,7 @@ class Governance:
                 found = replace(found, jobs=jobs, queue=found.queue or default.queue)
         return replace(found, limits=self.limits)
 
-    @property
+    @cached_property
     def limits(self) -> TenantLimits:
         """The tenant's limits, with its tier's, then the installation's, for what it has none of its own."""
         own = NO_LIMITS if self.own is None else self.own.limits

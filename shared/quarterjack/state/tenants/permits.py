@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quarterjack.domain.names import schedule_owner
+from quarterjack.domain.tenants.limits import NO_LIMITS
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import LEASE, SKEW
@@ -78,18 +79,16 @@ class PermitHold:
 
 def caps_of(governance: Governance, job: str) -> tuple[ConcurrencyCap, ...]:
     """The caps of a job of a tenant, in the order in which everybody asks them: who is refused by the narrower takes none of the wider."""
-    installation, limits, strict = (
-        governance.installation,
-        governance.limits,
-        bool(governance.limits.concurrency_strict),
-    )
+    installation, limits = governance.installation, governance.limits
+    if installation is None and limits is NO_LIMITS:
+        return ()
     found = [
         (governance.tenant, job, limits.job_caps.get(job)),
         (governance.tenant, ALL, limits.concurrent_runs),
         (EVERYBODY, job, None if installation is None else installation.limits.job_caps.get(job)),
     ]
     return tuple(
-        ConcurrencyCap(tenant=tenant, job=of, most=most, strict=strict)
+        ConcurrencyCap(tenant=tenant, job=of, most=most, strict=bool(limits.concurrency_strict))
         for tenant, of, most in found
         if most is not None
     )

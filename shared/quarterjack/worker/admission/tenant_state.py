@@ -115,15 +115,17 @@ def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
         if is_fresh(worker, ready, read):
             ready.governance = read
             return read
-        read = worker.services.tenants.governance(tenant, worker.clock(), longest=_longest(worker, ready))
+        now = worker.clock()
+        read = worker.services.tenants.governance(tenant, now, longest=_longest(ready, now))
     raise Unavailable(f"what holds for tenant {tenant!r} took more than {FRESH // SECOND} s to read, {_TRIES} times")
 
 
 def is_fresh(worker: WorkerContext, ready: ReadyRun, read: Governance) -> bool:
     """Whether a run may start by what was read."""
-    return 0 <= worker.clock() - read.read_at <= _longest(worker, ready)
+    now = worker.clock()
+    return 0 <= now - read.read_at <= _longest(ready, now)
 
 
-def _longest(worker: WorkerContext, ready: ReadyRun) -> int:
+def _longest(ready: ReadyRun, now: int) -> int:
     """How old (ms) it may be now: a run that is leased ahead begins at its instant."""
-    return FRESH - max(ready.message.not_before - worker.clock(), 0)
+    return FRESH - max(ready.message.not_before - now, 0)
