@@ -14,12 +14,12 @@ from quarterjack.apply.fields import read_words, words_of
 from quarterjack.domain.payload import DuplicateKey, parse_json
 from quarterjack.domain.schedule import Definition
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.text import slug, without_secrets
+from quarterjack.importers.text import holds_a_secret, slug, without_secrets
 from quarterjack.timing.timetables import stable
 
-_HIDDEN = (
-    "what looks like a secret is shown as … here; payloads keep it as it is: let the job fetch secrets by name instead"
-)
+_HIDDEN = "what looks like a secret is shown as … here"
+_KEPT = "payloads keep what looks like a secret as it is, that of {}: let the job fetch secrets by name instead"
+_NAMED = 3  # schedules in that remark
 
 
 class Conversion(StrEnum):
@@ -167,9 +167,15 @@ class Collector:
             managed_by=managed_by,
             lines=self.lines,
             schedules=schedules,
-            remarks=[*(remarks if schedules else ()), *([_HIDDEN] if self._hides else [])],
+            remarks=[*(remarks if schedules else ()), *([_HIDDEN] if self._hides else []), *_about_secrets(schedules)],
             jobs=jobs() if schedules else None,
         )
+
+
+def _about_secrets(schedules: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    names = [name for name, words in schedules.items() if holds_a_secret(words.get("payload"))]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return [_KEPT.format(", ".join([*names[:_NAMED], *more]))] if names else []
 
 
 def _normal(name: str, words: Mapping[str, Any], place: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from quarterjack.apply.nodes import LARGEST
 from quarterjack.errors import InvalidInput
@@ -132,6 +133,20 @@ def without_secrets(text: str) -> str:
 def names_a_secret(name: str) -> bool:
     """Whether the value of a variable of this name is a secret."""
     return _NAME_OF_SECRET.fullmatch(name) is not None
+
+
+def holds_a_secret(value: Any, name: str = "") -> bool:
+    """Whether a payload, or a value in it of this name, has what looks like a secret.
+
+    >>> [holds_a_secret({"DATABASE_URL": f"postgres://{user}@db"}) for user in ("ada", "ada:pw")]
+    [False, True]
+    """
+    if isinstance(value, dict):
+        return any(holds_a_secret(one, str(key)) for key, one in value.items())
+    if isinstance(value, list):
+        words = " ".join(one for one in value if isinstance(one, str))
+        return without_secrets(words) != words or any(map(holds_a_secret, value))
+    return isinstance(value, str) and value != "" and (names_a_secret(name) or without_secrets(value) != value)
 
 
 def stem_of(source: str, default: str) -> str:

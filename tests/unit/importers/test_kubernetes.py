@@ -313,3 +313,21 @@ def test_arguments_that_repeat_a_variable_take_no_memory() -> None:
     (line,) = read_kubernetes(text, "cronjobs.yaml").lines
     assert line.fit is Conversion.LEFT
     assert "once $(NAME) is replaced" in line.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("container", "kept"),
+    [
+        ("command: [a], env: [{name: URL, value: 'postgres://u:pw@db/x'}]", True),
+        ("command: [a], env: [{name: BUS, value: 'Endpoint=sb://x/;SharedAccessKey=pw'}]", True),
+        ("command: [sh, -c, backup --token=pw]", True),
+        ("command: [backup, --token, pw]", True),
+        ("command: [a], env: [{name: URL, value: 'postgres://db/x'}]", False),
+    ],
+)
+def test_a_secret_that_stays_in_a_payload_is_told(container: str, kept: bool) -> None:
+    """Only variables with a name such as PASSWORD were told, not a URL or an argument with a password."""
+    job = f"{{template: {{spec: {{containers: [{{name: a, {container}}}]}}}}}}"
+    remarks = read_kubernetes(cron_job("  schedule: 0 5 * * *", job), "f.yaml").remarks
+    told = "payloads keep what looks like a secret as it is, that of a: let the job fetch secrets by name instead"
+    assert (told in remarks) is kept
