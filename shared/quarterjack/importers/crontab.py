@@ -46,6 +46,7 @@ _NOT_MAPPED = {
     ),
 }
 _UTC = ("UTC", "Etc/UTC")
+_OWN_DELAYS = "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
 _DAY = 86_400  # seconds
 _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # of the five fields
 
@@ -159,7 +160,7 @@ def _set(name: str, value: str, state: _State) -> str | None:
             if not value.isdecimal() or int(value) * 60 > LONGEST_WINDOW:
                 raise NotMapped(f"it is not a number of minutes up to {LONGEST_WINDOW // 60}")
             state.delay = int(value)
-            return "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
+            return _OWN_DELAYS if state.delay else None
         case "START_HOURS_RANGE":
             return _hours(value, state)
         case _:

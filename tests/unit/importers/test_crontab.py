@@ -811,3 +811,8 @@ def test_accounts_of_debian_before_bare_words_may_be_users(text: str) -> None:
 def test_a_line_of_a_systems_crontab_without_its_user_says_what_to_do() -> None:
     (line,) = crontab("00 09 * * *\t/opt/mbse/bin/adm/maint\n", "debian/cron.d").lines
     assert "five fields and user and command; --user if this crontab has no users in it" in line.notes[0]
+
+
+def test_no_random_delay_is_no_difference() -> None:
+    setting, _ = crontab("RANDOM_DELAY=0\n0 5 * * * /bin/a\n").lines
+    assert (setting.fit, setting.notes) == (Conversion.EXACT, ())
