@@ -145,9 +145,9 @@ def many(seeds: range, faults: Faults) -> Counter[str]:
 
 @in_turn("faults", [CALM, ROUGH, WILD], ["calm", "rough", "wild"])
 def test_no_history_lists_or_tells_wrongly(faults: Faults) -> None:
-    totals = many(range(10), faults)
+    totals = many(range(6), faults)
     print(dict(totals))  # noqa: T201 (what was tried)
-    assert totals["failed"] > 50
+    assert totals["failed"] > 30
     assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 0
 
 
