@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.importers.cronlines import FIELD, SETTING, USER, CrontabForm, words_of
+from quarterjack.importers.cronlines import FIELD, FLAGS, SETTING, USER, CrontabForm, words_of
 from quarterjack.importers.text import starts_another
 
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
@@ -89,7 +89,9 @@ def form_of(text: str, source: str) -> CrontabForm:
     if entries and all(map(_OF_ANACRON.fullmatch, entries)):
         return CrontabForm.ANACRON
     pairs = _first_words(text)
-    users = all(USER.fullmatch(first) and second and second[0] != "-" for first, second in pairs)
+    users = all(
+        USER.fullmatch(first) and second and (second[0] != "-" or FLAGS.fullmatch(second)) for first, second in pairs
+    )
     named = any(first in _ACCOUNTS for first, _ in pairs)
     return CrontabForm.SYSTEM if users and named else CrontabForm.USER
 

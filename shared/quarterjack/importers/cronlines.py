@@ -23,8 +23,11 @@ _QUOTED = re.compile(r"""(["'])(.*)\1""")
 FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+FLAGS = re.compile(r"-[nqs]+")  # of BSD and cronie, before a command: mail failures alone, no log, skip while it runs
+_FLAGGED = re.compile(rf"((?:{FLAGS.pattern}[ \t]+)*)(.*)", re.DOTALL)
 _HEADING = re.compile(  # of the columns, or for another program
-    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|^ident\s|\bvim?:\s", re.IGNORECASE
+    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|\bperiod\b.{1,40}\bdelay\b.{1,40}\bident|^ident\s|\bvim?:\s",
+    re.IGNORECASE,
 )
 _LEGEND = re.compile(  # minute (0 - 59)
     r"^\W*(min(ute)?s?|h(ou)?rs?|dom|dow|mon(th)?|weekday|day\s+of\s+(the\s+)?(month|week))\W+[01]\W+[0-9]",
@@ -83,6 +86,7 @@ class CrontabEntry:
     stdin: str
     description: str = ""  # the comment right above it
     delay: str = "0"  # of an anacrontab: minutes after anacron's start
+    single: bool = False  # BSD's -s: a fire is skipped while the command runs
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,10 @@ def _entry_of(number: int, text: str, description: str, form: CrontabForm) -> Cr
     *before, rest = words
     if form is CrontabForm.ANACRON:
         return CrontabEntry(number, text, before[0], None, rest, "", description or before[2], before[1])
+    flags, rest = _without_flags(rest)
     command, stdin = percent(rest)
-    if form is CrontabForm.USER:
-        return CrontabEntry(number, text, " ".join(before), None, command, stdin, description)
-    return CrontabEntry(number, text, " ".join(before[:-1]), before[-1], command, stdin, description)
+    user = before.pop() if form is CrontabForm.SYSTEM else None
+    return CrontabEntry(number, text, " ".join(before), user, command, stdin, description, single="s" in flags)
 
 
 def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str | None:
@@ -178,7 +182,23 @@ def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str |
         return None
     if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):
         return f"has more than five fields: {more[0]!r} is no command; {_MORE}"
-    return _why_no_user(words[-2]) if form is CrontabForm.SYSTEM else None
+    why = _why_no_user(words[-2]) if form is CrontabForm.SYSTEM else None
+    return why or _why_no_command(words[-1])
+
+
+def _why_no_command(rest: str) -> str | None:
+    """Why the rest of a line begins with an option that no cron has, or has nothing after those."""
+    _, command = _without_flags(rest)
+    if command and command[0] != "-":
+        return None
+    first = (command or rest).split()[0]
+    return f"has {first!r} where its command begins; BSD's cron takes -n, -q and -s there, and a command after them"
+
+
+def _without_flags(rest: str) -> tuple[str, str]:
+    found = _FLAGGED.fullmatch(rest)
+    assert found is not None, rest
+    return found[1], found[2]
 
 
 def _why_no_user(word: str) -> str | None:

@@ -212,7 +212,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "rule": {**_clocks(expression, state.zone), **({"window": state.delay * 60} if state.delay else {})},
         "payload": {key: value for key, value in payload.items() if value},
         "description": line.description[:MAX_DESCRIPTION],
-        **({"overlap": "skip"} if skips else {}),
+        **({"overlap": "skip"} if skips or line.single else {}),
         **({"catch_up": "latest", "catch_up_window": _DAY} if anacron else {}),
     }
     found.entry(line.number, line.text, name, words, notes)

@@ -72,7 +72,15 @@ _UNRENDERED = (  # a command may have {{.Names}} and {{json .}} of Go
 )
 _JSON = re.compile(r"\s*(?:\[|\{\s*\")")
 _DECIDING = re.compile(  # fields of a schedule; others have texts of other programs
-    r"(?:^|\.)(?:schedule|timeZone|suspend|concurrencyPolicy|metadata\.name(?:space)?|Name|ScheduleExpression)$"
+    r"(?:^|\.)(?:schedule|image|timeZone|suspend|concurrencyPolicy|metadata\.name(?:space)?|Name|ScheduleExpression)$"
+)
+_IN_VALUES = (  # of quoted placeholders, which leave a template YAML
+    (_DECIDING, _HELM),
+    (_DECIDING, _UNRENDERED),
+    (
+        re.compile(r"(?:^|\.)jobTemplate\."),  # with its commands and variables
+        (re.compile(r"\{\{-?[^{}\n]{0,200}?\.(?:Values|Release|Chart)\.\w"), *_HELM[1:]),  # objects of Helm alone
+    ),
 )
 _PROGRAM = re.compile(
     r"^(?:import\b[^\n]*[ \t]from[ \t]|import[ \t]+['\"]|export[ \t]+(?:default|const|class|=)|module\.exports\b"
@@ -171,9 +179,9 @@ def read_rendered(text: str, source: str) -> list[YamlNode]:
     except InvalidInput:
         _refuse_any([_HELM, _UNRENDERED], text, source)
         raise
-    for leaf in (leaf for document in documents for leaf in document.leaves() if _DECIDING.search(leaf.path)):
-        for pattern, problem, remedy in (_HELM, _UNRENDERED):
-            if isinstance(leaf.value, str) and pattern.search(leaf.value):
+    for leaf in (leaf for document in documents for leaf in document.leaves() if isinstance(leaf.value, str)):
+        for place, (pattern, problem, remedy) in _IN_VALUES:
+            if place.search(leaf.path) and pattern.search(leaf.value):
                 raise InvalidInput(f"{source}:{leaf.line}", without_secrets(leaf.value)[:60], problem, remedy)
     return documents
 

@@ -603,6 +603,34 @@ def test_flock_without_waiting_skips_the_second_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "form", "user", "overlap"),
+    [
+        ("0 9 * * * -n sleep 5 && rpki-client -v", None, None, None),
+        ("0 9 * * * -ns sleep 5 && rpki-client -v", None, None, "skip"),
+        ("@hourly -q -s sleep 5 && rpki-client -v", None, None, "skip"),
+        ("0 9 * * * root -q sleep 5 && rpki-client -v", None, "root", None),
+        ("0 9 * * * _rpki -s sleep 5 && rpki-client -v", CrontabForm.SYSTEM, "_rpki", "skip"),
+    ],
+)
+def test_the_options_of_bsd_s_cron_are_no_part_of_the_command(
+    line: str, form: CrontabForm | None, user: str | None, overlap: str | None
+) -> None:
+    """``-n sleep 5 …`` was the command, "exact", and sh knows no program -n; -s allows one run at a time."""
+    words, reported = only(line, form=form)
+    assert words["payload"]["command"] == "sleep 5 && rpki-client -v"
+    assert (words["payload"].get("user"), words.get("overlap"), reported.fit) == (user, overlap, Conversion.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"), [("0 9 * * * -x a", "-x"), ("0 9 * * * -n -e a", "-e"), ("0 9 * * * root -n ", "-n")]
+)
+def test_another_option_before_the_command_is_refused(line: str, word: str) -> None:
+    (reported,) = crontab(f"{line}\n0 1 * * * root a", "etc/crontab" if "root" in line else "jobs").lines[:1]
+    assert reported.fit is Conversion.LEFT
+    assert f"has '{word}' where its command begins" in reported.notes[0]
+
+
+@pytest.mark.parametrize(
     "comment",
     [
         *("#=== backups ===", "# ---- jobs ----", "##### Mail #####", "#---------------"),
@@ -616,6 +644,8 @@ def test_flock_without_waiting_skips_the_second_run() -> None:
         "# day of week    0-7 (0 or 7 is Sunday)",
         "# |  .------------- hour (0 - 23)",
         "# │ ┌──────────── Minute",
+        "#period in days   delay in minutes   job-identifier   command",  # Red Hat's and Gentoo's anacrontab
+        "# format: period delay job-identifier command",
     ],
 )
 def test_rulers_are_no_descriptions(comment: str) -> None:

@@ -294,6 +294,23 @@ def test_placeholders_of_another_program_are_no_template() -> None:
 
 
 @pytest.mark.parametrize(
+    "container",
+    [
+        "image: '{{ .Values.image.repository }}:{{ .Values.image.tag }}'",
+        "image: '{{ image }}'",
+        "command: [report, --tenant, '{{ .Values.tenant }}']",
+        "command: [report]\n            env: [{name: TENANT, value: '{{ default .Values.tenant .Release.Name }}'}]",
+    ],
+)
+def test_a_template_whose_placeholders_are_quoted_is_named(container: str) -> None:
+    """It is YAML for all that: its command and variables were taken with the placeholders in them, without a word."""
+    head = "kind: CronJob\nmetadata: {name: a}\nspec:\n  schedule: 0 * * * *\n  jobTemplate:\n    spec:\n      template:\n        spec:\n"
+    text = f"{head}          containers:\n          - {container}\n"
+    with pytest.raises(InvalidInput, match=r"^t:1\d=.*template"):
+        read_kubernetes(text, "t")
+
+
+@pytest.mark.parametrize(
     ("line", "what"),
     [
         ("name: {{name}}", "has placeholders of a template"),
