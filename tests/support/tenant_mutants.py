@@ -77,7 +77,7 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "runs of a suspended tenant hold a queue back",
-        "fires/backpressure.py",
+        "fires/waits.py",
         "    stopped = answer.frozen.keys() | {",
         "    stopped = answer.frozen.keys() | {None for _ in ()} if answer else {",
     ),

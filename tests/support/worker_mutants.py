@@ -77,7 +77,7 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "an age where nobody knows one",
-        "fires/backpressure.py",
+        "fires/waits.py",
         "return max(waiting, default=None)",
         "return max(waiting, default=0)",
     ),

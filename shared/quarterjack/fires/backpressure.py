@@ -21,20 +21,18 @@ import logging
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice, takewhile
 from typing import NamedTuple
 
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import DEFAULT_QUEUE, held_part, lane_for, part_named
-from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
-from quarterjack.domain.schedule import Revision
+from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.gates import Gate, PlanLimit
+from quarterjack.fires.waits import age_of, standings_of
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.backpressure import (
-    UNSTARTED,
     HoldLog,
     QueueDepth,
     Standing,
@@ -44,7 +42,6 @@ from quarterjack.state.backpressure import (
     parse_hold_log,
     patience,
     reason_to_hold,
-    standing,
 )
 from quarterjack.stores.records import Record
 
@@ -52,10 +49,7 @@ log = logging.getLogger(__name__)
 
 OWNER, KEY = "~quarterjack/~queues", "~pressure"  # no tenant's: `~` begins no name
 _SENT = (EntryKind.CHAIN, EntryKind.RUN)  # kinds of entries that send messages
-_OF_TENANT = 2  # schedules of a tenant whose last due run is read to learn whether its runs start
 _NAMED = 10  # tenants that a log line names
-_SAMPLE = 5  # schedules of a queue whose last run is read to learn how long it waits
-_DEPTH = 25  # runs of one of them that are read to learn how long the oldest has waited
 _FRESH = 10 * SECOND  # the hold log is read again after this: fires count as missed only a minute after their time
 
 
@@ -124,7 +118,7 @@ class BackpressureCheck(Gate):
             return
         found = dict.fromkeys(asked, Standing.UNKNOWN)
         try:
-            found |= _standings(own, asked, self._services, self._clock())
+            found |= standings_of(own, asked, self._services, self._clock())
         except Exception as problem:  # noqa: BLE001 (any failure: who is not known to wait is not held)
             log.warning("queue.tenants_not_looked_at", extra={"error": f"{type(problem).__name__}: {problem}"})
         self._standings |= {(part, tenant): standing for tenant, standing in found.items()}
@@ -178,7 +172,7 @@ class BackpressureCheck(Gate):
                 continue
             waits = patience(services.limits, held=held.now is not None)
             asks = asks_for_age(stripes, part_named(part)[1])
-            age = _age(own.get(part, ()), services, now, waits) if asks else None
+            age = age_of(own.get(part, ()), services, now, waits) if asks else None
             why = reason_to_hold(load, age, services.limits, held=held.now is not None)
             if why is not None and held.now is None:
                 hold_log = hold_log.with_(part, held.begun(now, why, load.depth, age))
@@ -214,78 +208,6 @@ def _log_changes(before: HoldLog, after: HoldLog, loads: Iterable[str | None]) -
             log.warning("queue.held", extra=name | {"reason": held.why, "depth": held.depth, "age_ms": held.age})
         elif held.now is None and was is not None:
             log.warning("queue.released", extra=name | {"held_since": was.since})
-
-
-def _age(own: Sequence[AgendaEntry], services: Services, now: int, waits: int) -> int | None:
-    """How long (ms) runs of a part's schedules have waited that are due since ``waits`` ms; None unless most sampled ones do.
-
-    Read from the ledger, not from SQS: the oldest message of a queue may belong to a job that has been running for an hour.
-    """
-    asked = _sampled(own, services, now)
-    waiting = []
-    for revision in asked:
-        last = last_fire(revision.owner, services, upto=now - waits)
-        if last is not None and is_unstarted(last):
-            waiting.append(now - last.due)
-    return min(waiting) if len(waiting) * 2 > len(asked) else None
-
-
-def _standings(
-    entries: Sequence[AgendaEntry], tenants: Collection[str], services: Services, now: int
-) -> dict[str, Standing]:
-    """What the last due runs of a few schedules of each tenant say. Raises Unavailable."""
-    chosen, seen = list[AgendaEntry](), Counter[str]()
-    for entry in entries:
-        tenant = entry.tenant
-        if entry.kind is EntryKind.CHAIN and tenant in tenants and seen[tenant] < _OF_TENANT:
-            seen[tenant] += 1
-            chosen.append(entry)
-    waits = defaultdict[str, list[bool | None]](list)
-    for revision in _sampled(chosen, services, now, most=len(chosen)):
-        last = last_fire(revision.owner, services, upto=now - UNSTARTED)
-        waits[revision.tenant].append(None if last is None else is_unstarted(last))
-    return {tenant: standing(found) for tenant, found in waits.items()}
-
-
-def _sampled(entries: Iterable[AgendaEntry], services: Services, now: int, most: int = _SAMPLE) -> list[Revision]:
-    """Some of the schedules of these entries whose runs wait for nothing but a worker."""
-    chains = list(islice((e.id for e in entries if e.kind is EntryKind.CHAIN), most))
-    keys = {
-        (owner, int(number))
-        for owner, _, number in (identity.rpartition("#") for identity in chains)
-        if number.isdecimal()
-    }
-    tenants = {owner.partition("/")[0] for owner, _ in keys}
-    answer = services.schedules.revisions_freezes_profiles(keys, tenants, now)
-    stopped = answer.frozen.keys() | {of for of, found in answer.governance.items() if not found.profile.accepts}
-    return [  # a QUEUED run of an exclusive schedule may wait for its turn, not for a worker
-        revision
-        for revision in answer.found.values()
-        if not revision.definition.options.is_exclusive and revision.tenant not in stopped
-    ]
-
-
-def longest_wait(queue: str | None, entries: Iterable[AgendaEntry], services: Services, now: int) -> int | None:
-    """How long (ms) the oldest due run has waited that a sample of the queue's schedules shows; None if the sample shows none.
-
-    Each one's latest due runs are read as long as they wait, so the queue's oldest message is at least so old.
-    """
-    waiting = [
-        now - run.due
-        for revision in _sampled((entry for entry in entries if entry.queue == queue), services, now)
-        for run in takewhile(is_unstarted, islice(services.ledger.latest(revision.owner, upto=now), _DEPTH))
-    ]
-    return max(waiting, default=None)
-
-
-def last_fire(owner: str, services: Services, *, upto: int) -> RunRow | None:
-    """The run of a schedule's last fire that was due up to an instant (UTC ms), if there is one. Raises Unavailable."""
-    return next((run for run in services.ledger.latest(owner, upto=upto) if run.ref.is_fire), None)
-
-
-def is_unstarted(run: RunRow) -> bool:
-    """Whether a run is claimed and waits for a worker."""
-    return run.state is RunState.QUEUED
 
 
 # The hold log.

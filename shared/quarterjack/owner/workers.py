@@ -23,8 +23,9 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import PLAIN, held_part
 from quarterjack.domain.run import AgendaEntry, RunRow, RunState
 from quarterjack.errors import Misconfigured
-from quarterjack.fires.backpressure import longest_wait, read_hold_log
+from quarterjack.fires.backpressure import read_hold_log
 from quarterjack.fires.context import FAR
+from quarterjack.fires.waits import longest_wait
 from quarterjack.ports.queues import WorkDepth
 from quarterjack.ports.services import Services
 from quarterjack.state.backpressure import HoldLog, QueueHolds

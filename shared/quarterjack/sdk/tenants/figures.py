@@ -13,10 +13,10 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import JOB_CAP, LimitValue, QuotaWord, RateWord, TenantLimits
 from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.fires.backpressure import is_unstarted, last_fire
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FAR
 from quarterjack.fires.wait_queue import permits_of
+from quarterjack.fires.waits import is_unstarted, last_fire
 from quarterjack.owner.tenants import reset
 from quarterjack.ports.services import Services
 from quarterjack.sdk.tenants.base import TenantsBase
