@@ -59,7 +59,9 @@ _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Names and endpoints of tables and queues, and limits of the processes. It is flat: most fields have a ``QUARTERJACK_*`` variable."""
+    """Names and endpoints of tables, queues and bucket, and limits of the processes.
+
+    Most fields have a ``QUARTERJACK_*`` variable, and are flat as these are."""
 
     prefix: str = DEFAULT_PREFIX  # QUARTERJACK_PREFIX: the names of tables and queues are `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # QUARTERJACK_TENANT: the tenant of the SDK's calls
