@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import count, pairwise
 
 import pytest
 from quarterjack.aws.connections import HttpResponse
@@ -300,13 +301,18 @@ def test_a_table_that_takes_half_is_asked_for_no_more_than_that_in_the_end() -> 
 
 
 class Watched(StubbedCloud):
-    """Notes which operation began or ended."""
+    """Notes which operation began or ended. The first two batches of messages wait for each other."""
 
     seen: list[tuple[str, str]]
+    batches: Iterator[int]
+    met: threading.Barrier
 
     def post(self, headers: Mapping[str, str], body: bytes, seconds: float) -> HttpResponse:
         operation = headers["x-amz-target"].partition(".")[2]
         self.seen.append((operation, "began"))
+        if operation == "SendMessageBatch" and next(self.batches) < self.met.parties:
+            with suppress(threading.BrokenBarrierError):  # they come one after the other
+                self.met.wait(PATIENCE)
         response = super().post(headers, body, seconds)
         self.seen.append((operation, "ended"))
         return response
@@ -315,7 +321,7 @@ class Watched(StubbedCloud):
 def watched(made: StubbedCloud) -> Watched:
     made.__class__ = Watched
     found: Watched = made  # type: ignore[assignment]
-    found.seen = []
+    found.seen, found.batches, found.met = [], count(), threading.Barrier(2)
     return found
 
 
