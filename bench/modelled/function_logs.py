@@ -84,7 +84,7 @@ def main(part: str, entries: int) -> None:
     one, module = Installation(), import_module(f"functions.{part}.handler")
     event: Callable[[int], dict[str, Any]] = one.messages if part == "worker" else one.fires
     jobs = patch.object(module, "_jobs", lambda: one.jobs) if part == "worker" else patch.object(module, "__doc__", "")
-    never = patch("quarterjack.ticker.gauges.EVERY", 1 << 60)  # minutes: every fifth tick logs the gauges as well
+    never = patch("quarterjack.ticker.tick.MEASURED", 1 << 60)  # minutes: every fifth tick logs the gauges as well
     with patch.object(module, "services", lambda: one.services), jobs, never:
         for _ in range(INVOCATIONS):
             given = event(entries)
