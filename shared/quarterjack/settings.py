@@ -59,10 +59,7 @@ _PROFILE_VARIABLES = ("AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE", "AWS_PROFILE", "
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Names and endpoints of tables, queues and bucket, and limits of the processes.
-
-    Most fields have a ``QUARTERJACK_*`` variable, and are flat as these are.
-    """
+    """Names and endpoints of tables, queues and bucket, and limits of the processes. Most fields have a ``QUARTERJACK_*`` variable."""
 
     prefix: str = DEFAULT_PREFIX  # QUARTERJACK_PREFIX: the names of tables and queues are `<prefix>-…`
     tenant: str = DEFAULT_TENANT  # QUARTERJACK_TENANT: the tenant of the SDK's calls

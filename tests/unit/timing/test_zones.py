@@ -11,11 +11,13 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from quarterjack.domain.times import from_ms
 from quarterjack.errors import ExpressionError
 from quarterjack.timing import next_fires, zone
+from quarterjack.timing.expressions import pattern
 from quarterjack.timing.timetables import moment
 from quarterjack.timing.zones import zone as zones
-from quarterjack.timing.zones.zone import FIRST_SECOND, LAST_SECOND
+from quarterjack.timing.zones.zone import FIRST_SECOND, LAST_SECOND, Gap, WallClock
 
 from tests.support.timing.expressions import at, ms
 
@@ -99,6 +101,35 @@ def test_a_table_grows_when_asked_beyond_its_horizon_and_ends_with_the_calendar(
     assert table.offset(ms("2300-01-01") // 1000) == 3600
     assert len(table.reach(0).starts) > len(short.starts)
     assert table.offset(LAST_SECOND) == 3600
+
+
+@pytest.mark.parametrize("gap", ["next_valid", "skip", "shift"])
+@pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Lord_Howe"])
+def test_what_is_due_does_not_depend_on_how_far_the_table_goes(name: str, gap: Gap) -> None:
+    """One table grows as it is asked, as that of a process that runs for years; the other has grown before."""
+    changes = zones.table(name)._changes
+    grown = zones.ZoneRules(name, changes)
+    grown.reach(ms("2180-01-01") // 1000)
+    for text in ("0 3 * * *", "*/45 * * * *", "0 3 1 * *", "0 0 1 1 *", "30 2 27 3 *", "15 2 10 3 *", "0 12 29 2 *"):
+        for year in (2037, 2039, 2059, 2099):
+            growing = zones.ZoneRules(name, changes)
+            after = other = ms(f"{year}-12-27")
+            for _ in range(40):
+                found = WallClock(pattern(text, None), growing, gap, "first").next(after)
+                expected = WallClock(pattern(text, None), grown, gap, "first").next(other)
+                assert found == expected, (text, from_ms(after))
+                assert expected is not None
+                after = other = expected
+
+
+def test_a_daily_schedule_goes_on_at_the_end_of_the_first_table() -> None:
+    rules = zones.ZoneRules("Europe/Berlin", zones.table("Europe/Berlin")._changes)
+    clock, after = WallClock(pattern("0 3 * * *", None), rules, "next_valid", "first"), ms("2039-12-30T12:00")
+    days = []
+    for _ in range(4):
+        after = clock.next(after) or 0
+        days.append(from_ms(after).strftime("%m-%d %H:%M"))
+    assert days == ["12-31 02:00", "01-01 02:00", "01-02 02:00", "01-03 02:00"]
 
 
 def test_no_gap_is_longer_than_the_segment_after_it() -> None:

@@ -227,6 +227,8 @@ class WallClock:
         coming = found if found < FOREVER else local  # without a match only a repeated time can follow: it is near
         segments = self.zone.reach(min(coming + LONGEST_OFFSET, LAST_SECOND))
         froms, untils = segments.windows[self.repeated]
+        if found < untils[at]:  # the table ended in this segment, and goes further now
+            return found - segments.offsets[at]
         for later in range(at + 1, len(segments.starts)):
             due = self._after_gap(segments, later, local, found)
             begin = froms[later]
@@ -237,7 +239,8 @@ class WallClock:
                 due = min(due, found - segments.offsets[later])
             if due < FOREVER:
                 return due
-        return FOREVER
+        beyond = segments.horizon <= min(found + LONGEST_OFFSET, LAST_SECOND)  # the match that was wanted is skipped
+        return self._onward(len(segments.starts) - 1, local, found) if beyond and found < FOREVER else FOREVER
 
     def _after_gap(self, segments: Segments, at: int, local: int, found: int) -> int:
         """When the gap before segment ``at`` fires first."""
