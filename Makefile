@@ -160,16 +160,17 @@ wheel: $(VENV)/.run ## the wheel file of the package, in build/
 WITH_TYPES = mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>&1 & types=$$!;
 AND_TYPES = ended=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$ended
 
-.PHONY: lint
-lint: $(VENV)/.dev ## style, format, types and import rules
+.PHONY: style
+style: $(VENV)/.dev
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
+
+.PHONY: lint
+lint: style ## style, format, types and import rules
 	$(BIN)/mypy --no-error-summary
 
 .PHONY: test
-test: setup ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
-	$(BIN)/ruff check --quiet
-	$(BIN)/ruff format --quiet --check
+test: setup style ## a sample of each: another part of the long tests every day, memory and MiniStack; TURN=7 for one part
 	@$(WITH_TYPES) $(PYTEST) $(ARGS); $(AND_TYPES)
 
 .PHONY: quick
@@ -177,9 +178,7 @@ quick: $(VENV)/.dev ## in a minute: the tests near to what is changed since BASE
 	@$(BIN)/python -m tools.quick $(if $(BASE),--base $(BASE)) $(ARGS)
 
 .PHONY: check
-check: setup dynamodb-local browser client-generator ## everything but mutants, soaks and long proofs: crash points, engines, packaging, acceptance
-	$(BIN)/ruff check --quiet
-	$(BIN)/ruff format --quiet --check
+check: setup style dynamodb-local browser client-generator ## everything but mutants, soaks and long proofs: crash points, engines, packaging, acceptance
 	@$(WITH_TYPES) $(MAKE) --no-print-directory pythons ARGS=; $(AND_TYPES)
 	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
 

@@ -23,6 +23,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import boto3
+import botocore
+import quarterjack
+
 from bench import ratio, tick, work
 from bench.report import Table, write
 from bench.stub import Exchange, StubbedCloud
@@ -31,8 +35,7 @@ from bench.stub import Exchange, StubbedCloud
 BOUNDS = {"tick": 0.4, "work": 0.5}
 
 _STUB: CodeType = StubbedCloud.post.__code__
-_OURS = f"{os.sep}quarterjack{os.sep}"
-_BOTO3 = tuple(f"{os.sep}{name}{os.sep}" for name in ("boto3", "botocore"))
+_OURS, *_BOTO3 = (f"{Path(str(package.__file__)).parent}{os.sep}" for package in (quarterjack, boto3, botocore))
 _GENERATED = "<string>"  # the file of constructors
 _MEASURES: dict[str, Callable[..., Any]] = {
     "tick": partial(tick.measure, tick.CASES[0]),
@@ -84,20 +87,20 @@ def counted(counts: Counts) -> Iterator[None]:
 
 def of_ours(counts: Counts) -> int:
     """The instructions of this package's functions and constructors."""
-    return sum(count for (file, _), count in counts.items() if _OURS in file or file == _GENERATED)
+    return sum(count for (file, _), count in counts.items() if file.startswith((_OURS, _GENERATED)))
 
 
 def of_boto3(counts: Counts) -> int:
     """The instructions of boto3 and botocore."""
-    return sum(count for (file, _), count in counts.items() if any(name in file for name in _BOTO3))
+    return sum(count for (file, _), count in counts.items() if file.startswith(tuple(_BOTO3)))
 
 
 def by_room(counts: Counts) -> Counter[str]:
     """Of ours, by folder of the package, or module beside the folders."""
     rooms = Counter[str]()
     for (file, _), count in counts.items():
-        if _OURS in file:
-            rooms[file.rpartition(_OURS)[2].partition(os.sep)[0]] += count
+        if file.startswith(_OURS):
+            rooms[file.removeprefix(_OURS).partition(os.sep)[0]] += count
         elif file == _GENERATED:
             rooms["constructors"] += count
     return rooms

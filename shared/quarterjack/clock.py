@@ -38,10 +38,15 @@ _steady_ns: Callable[[], int] = (
 )
 
 
+def _wall_ns() -> int:
+    """Looked up at each call: a tool of tests that was at work during the import is not kept."""
+    return time.time_ns()
+
+
 class SteadyClock:
     """UTC milliseconds of one process. Thread-safe."""
 
-    def __init__(self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = _steady_ns) -> None:
+    def __init__(self, wall_ns: Callable[[], int] = _wall_ns, steady_ns: Callable[[], int] = _steady_ns) -> None:
         self._wall_ns, self._steady_ns = wall_ns, steady_ns
         self._ahead = wall_ns() // _MS - steady_ns() // _MS  # of the monotonic clock
         self._heard = ""  # the last date that was judged

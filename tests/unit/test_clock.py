@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
+from importlib.util import find_spec, module_from_spec
 
 import pytest
 from quarterjack import Context, Registry, Retry, RunState, Scheduler
@@ -166,3 +167,19 @@ def test_a_row_ends_after_it_began_and_expires_a_retention_later_whatever_the_cl
         return
     assert row["ended_at"] >= row["started_at"] >= began
     assert row["ttl"] * 1_000 >= began + world.retention - 1_000
+
+
+def test_what_stood_in_for_the_wall_clock_at_the_import_is_not_asked_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is imported when a name of it is first used: perhaps while a test has frozen the time."""
+    spec = find_spec("quarterjack.clock")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    with monkeypatch.context() as frozen:
+        frozen.setattr(time, "time_ns", lambda: NOON * MS)
+        spec.loader.exec_module(module)
+    with monkeypatch.context() as later:
+        later.setattr(time, "time_ns", lambda: asked.append(NOON + YEAR) or (NOON + YEAR) * MS)
+        asked: list[int] = []
+        module.system_clock()
+        assert asked
