@@ -161,7 +161,7 @@ WITH_TYPES = mkdir -p build; $(BIN)/mypy --no-error-summary > build/types.log 2>
 AND_TYPES = ended=$$?; wait $$types || { cat build/types.log; exit 1; }; exit $$ended
 
 .PHONY: style
-style: $(VENV)/.dev
+style: $(VENV)/.dev ## lint rules and format alone
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
 
