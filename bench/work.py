@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarterjack import Registry
+from quarterjack.clock import system_clock
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import fire_ref, one_off_ref, schedule_owner
@@ -28,7 +29,7 @@ from quarterjack.stores.rows import run_row
 
 from bench.report import Table, write
 from bench.stub import Exchange, Item, StubbedCloud
-from bench.tick import DUE, NOTHING, PAYLOADS, Case, figures, payload_of, revision, row, shard_of, stubbed
+from bench.tick import NOTHING, PAYLOADS, Case, figures, payload_of, revision, row, shard_of, stubbed
 
 _PATIENCE = 120  # seconds for all runs
 
@@ -54,31 +55,31 @@ CASES = (
 )
 
 
-def message(case: Work, number: int) -> Message:
-    ref = one_off_ref("bench", f"{number:032d}") if case.one_off else fire_ref(_owner(number), DUE)
-    return Message(run=ref, revision=0 if case.one_off else 1, not_before=DUE)
+def message(case: Work, number: int, due: int) -> Message:
+    ref = one_off_ref("bench", f"{number:032d}") if case.one_off else fire_ref(_owner(number), due)
+    return Message(run=ref, revision=0 if case.one_off else 1, not_before=due)
 
 
 def _owner(number: int) -> str:
     return schedule_owner("bench", f"schedule-{number:06d}")
 
 
-def leased(case: Work) -> Item:
+def leased(case: Work, due: int) -> Item:
     """The row of a run as its lease leaves it, but for its key."""
     run = RunRow(
-        ref=fire_ref(_owner(0), DUE),
+        ref=fire_ref(_owner(0), due),
         state=RunState.RUNNING,
         revision=0 if case.one_off else 1,
         job=case.job,
-        due=DUE,
-        not_before=DUE,
-        created_at=DUE - 60_000,
+        due=due,
+        not_before=due,
+        created_at=due - 60_000,
         fence=1,
         attempt=1,
         max_attempts=5,
-        lease_until=DUE + 60_000,
+        lease_until=due + 60_000,
         lease_token="f" * 16,
-        started_at=DUE,
+        started_at=due,
         worker="worker@host:12345:abcdef",
         payload=payload_of(case.payload) if case.one_off else None,
     )
@@ -103,13 +104,14 @@ def measure(
 
 
 def cloud_of(case: Work, runs: int) -> StubbedCloud:
-    """One in whose queue so many runs wait."""
+    """One in whose queue so many runs wait, all due now: a late fire's row is read, because its claim may have been late."""
+    due = system_clock()
     sample = Case(case.name, "0 * * * *", payload=case.payload)
     numbers = range(0 if case.one_off else runs)
     job = {"job": {"S": case.job}}
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n)), sample) | job for n in numbers}
-    bodies = [message(case, number).encode() for number in range(runs)]
-    return StubbedCloud(revisions=revisions, run=leased(case), messages=bodies)
+    bodies = [message(case, number, due).encode() for number in range(runs)]
+    return StubbedCloud(revisions=revisions, run=leased(case, due), messages=bodies)
 
 
 def run_all(case: Work, cloud: StubbedCloud, runs: int) -> float:
