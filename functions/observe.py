@@ -13,7 +13,6 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import EphemeralMetrics
 from quarterjack.concurrency.pools import RequestStats
-from quarterjack.domain.run import RunRow
 from quarterjack.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
 from quarterjack.ports.services import Services
 from quarterjack.services import connect
@@ -60,9 +59,8 @@ def _handler_of_others() -> logging.Handler:
 
 
 @contextmanager
-def around_run(run: RunRow) -> Iterator[None]:
+def around_run(keys: Mapping[str, str]) -> Iterator[None]:
     """Log keys around one run, in the thread that executes it."""
-    keys = {"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant}
     logger.thread_safe_append_keys(**keys)
     try:
         with RunFields(**keys):

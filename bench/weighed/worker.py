@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench.stub import StubbedCloud, dump
-from bench.tick import Case, revision, shard_of
+from bench.tick import DUE, Case, revision, shard_of
 from bench.weighed.scale import peak, say
 from bench.work import Work, leased, message, run_all
 
@@ -22,7 +22,7 @@ class Streamed(StubbedCloud):
 
 
 def main(runs: int) -> None:
-    cloud = Streamed(run=leased(WORK), messages=(message(WORK, number).encode() for number in range(runs)))
+    cloud = Streamed(run=leased(WORK, DUE), messages=(message(WORK, number, DUE).encode() for number in range(runs)))
     before = peak()
     run_all(WORK, cloud, runs)
     say(before_mb=before, peak_mb=peak())

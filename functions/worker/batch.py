@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon.worker_record import RecordKeeper
 from quarterjack.daemon.worker_shell import WorkerShell
-from quarterjack.domain.run import RunRow
 from quarterjack.errors import Unavailable
 from quarterjack.ports.services import Services
 from quarterjack.sqs.queues import delivery_of
@@ -33,7 +32,7 @@ def work_off(
     *,
     name: str,
     started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None,
-    around: Callable[[RunRow], AbstractContextManager[object]],
+    around: Callable[[Mapping[str, str]], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
     keeper: Callable[[], RecordKeeper | None] = lambda: None,
 ) -> tuple[dict[str, Done], bool]:

@@ -108,7 +108,7 @@ class WorkerProcess:
             jobs,
             name=name,
             keeper=keeper,
-            around=lambda run: logs.RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant),
+            around=lambda ids: logs.RunFields(**ids),
             remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere
             started=self._figures.started,
             report=self._report,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon.worker_record import RecordKeeper
-from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.jobs import Registry
@@ -40,7 +39,7 @@ class WorkerShell:
         jobs: KnownJobs,
         *,
         name: str,
-        around: Callable[[RunRow], AbstractContextManager[object]],
+        around: Callable[[Mapping[str, str]], AbstractContextManager[object]],
         remaining: Callable[[], float | None],
         report: Callable[[Sequence[Done]], None],
         started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None,

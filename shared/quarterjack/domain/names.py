@@ -45,7 +45,7 @@ class RunRef(NamedTuple):
 
     @property
     def is_one_off(self) -> bool:
-        return self.owner.partition("/")[2].startswith("~")
+        return "/~" in self.owner  # "~" is in no name
 
     @property
     def schedule(self) -> str | None:

@@ -128,9 +128,10 @@ class RunRow:
         The fires of a backfill are late by design. A fire that waited for other runs of its schedule is judged as of that wait's begin:
         the schedule's own policy delayed it after that.
         """
-        of_chain = (self.ref.is_fire or self.skipped_until is not None) and self.backfill is None
         ready = min((at for at in (self.started_at, self.turn_waited_since) if at is not None), default=0)
-        return of_chain and max(self.created_at, ready) - self.due > MISSED
+        if max(self.created_at, ready) - self.due <= MISSED or self.backfill is not None:
+            return False
+        return self.ref.is_fire or self.skipped_until is not None
 
     def end_time(self, now: int) -> int:
         """``now`` (UTC ms), or the latest instant at which something of it has happened already, by a clock that was ahead of this one.

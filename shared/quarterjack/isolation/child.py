@@ -57,7 +57,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
         apply_surroundings(order["surroundings"])
         leased = _leased(order, Policies(retry=retry, redact=Redact(**order["redact"])))
         context = job_context(leased, Effects(leased, relay), relay.remaining)
-        with logs.RunFields(run_id=context.run_id, job=context.job, tenant=context.tenant):
+        with logs.RunFields(**leased.ids):
             ended = call(leased, context)
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
         ended = Failed(failure_of(problem, retry, of_line))

@@ -62,6 +62,8 @@ class StripedQueue(ABC):
         several, turn = self._turns.get((lane, poller, pollers)) or self._turn(lane, poller, pollers)
         stripe = next(turn)
         found = self._receive(stripe, most, min(wait, _POLL_OF_SOME) if several else wait, visibility)
+        if not stripe.tail:
+            return found
         return [replace(each, receipt=stripe.marked(each.receipt), lane=lane) for each in found]
 
     def _turn(self, lane: Priority, poller: int, pollers: int) -> tuple[bool, Iterator[Stripe]]:

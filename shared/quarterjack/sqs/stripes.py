@@ -117,11 +117,11 @@ def stripe_called(name: str) -> Stripe:
 
 def by_receipt(receipts: Iterable[str], queue: str | None) -> dict[Stripe, list[str]]:
     """Marked receipts of a queue for each of its SQS queues, as SQS gave them."""
-    found: dict[Stripe, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for receipt in receipts:
         tail, _, own = receipt[1:].partition(_MARK) if receipt.startswith(_MARK) else ("", "", receipt)
-        found.setdefault(stripe_called(tail)._replace(queue=queue), []).append(own)
-    return found
+        found.setdefault(tail, []).append(own)
+    return {stripe_called(tail)._replace(queue=queue): own for tail, own in found.items()}
 
 
 def all_queues(declared: Iterable[Queue] = (), *, stripes: int = 1, priorities: bool = False) -> tuple[SqsQueue, ...]:

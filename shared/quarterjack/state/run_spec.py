@@ -32,12 +32,12 @@ class RunSpec:
     def priority(self) -> Priority:
         return self.overrides.priority or Priority.NORMAL
 
-    def payload_problem(self, tenant: str) -> str | None:
+    def payload_problem(self, run: RunRef) -> str | None:
         """Why it has no payload that its job may see; None: it has one."""
         if self.payload is None and self.payload_ref is None:
             return "its payload has left the ledger"
-        if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, tenant):
-            return f"payload_ref={self.payload_ref!r} is not of tenant {tenant!r}"
+        if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, run.tenant):
+            return f"payload_ref={self.payload_ref!r} is not of tenant {run.tenant!r}"
         return None
 
 

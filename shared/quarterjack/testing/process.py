@@ -80,8 +80,7 @@ class InTurn:
             return result
         timeout_at = timeout_of(worker, leased)
         effects = Effects(leased, RunStore(worker, leased))
-        run = leased.run
-        with RunFields(run_id=str(run.ref), job=run.job, tenant=run.ref.tenant), job_span(leased) as tell:
+        with RunFields(**leased.ids), job_span(leased) as tell:
             result = tell(call(leased, job_context(leased, effects, worker.remaining)))
         limit = limit_of(leased, timeout_at, worker.clock())
         if leased.in_flight.lost:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol, Unpack
@@ -127,7 +127,7 @@ class WorkerContext:
     random: random.Random = field(default_factory=random.Random)
     report: Callable[[Sequence[Done]], None] = lambda done: None  # what is done, from any thread, each message once
     started: Callable[[Sequence[LeasedRun]], None] = lambda leased: None  # attempts that begin, from any thread
-    around: Callable[[RunRow], AbstractContextManager[object]] = lambda run: nullcontext()  # log keys
+    around: Callable[[Mapping[str, str]], AbstractContextManager[object]] = lambda ids: nullcontext()  # log keys
     remaining: Callable[[], float | None] = lambda: None  # seconds until the process's time limit
     isolated: Execute | None = None  # runs jobs with ``isolation="process"``; None: as all others
     threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in

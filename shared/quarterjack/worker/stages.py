@@ -8,6 +8,7 @@ ReceivedMessage ─► ReadyRun ─► LeasedRun ─► EndedRun     each holds 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
@@ -168,6 +169,7 @@ class ReadyRun:
     policies: Policies  # of the job, with what the spec overrides
     payload: str | None  # JSON text
     governance: Governance  # what holds for its tenant, as it was admitted by
+    as_of: int = 0  # UTC ms by which the reasons not to start it are judged: set anew after whatever takes time
 
     @property
     def in_flight(self) -> InFlightMessage:
@@ -192,6 +194,11 @@ class LeasedRun(ReadyRun):
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
+    ids: Mapping[str, str] = field(init=False)  # of its run, in log lines
+
+    def __post_init__(self) -> None:
+        ref = self.run.ref
+        self.ids = {"run_id": str(ref), "job": self.job.name, "tenant": ref.tenant}
 
     def masked(self, text: str) -> str:
         """A text of its job without its secrets, and without others of its tenant that this process has looked up: clients are shared."""

@@ -23,7 +23,7 @@ BATCH = """
 import functions.worker.handler as it
 from bench.work import CASES, message
 CLOUD.attach(it.services())
-records = [{"messageId": f"{n}", "receiptHandle": "r", "body": message(CASES[0], n).encode()} for n in range(3)]
+records = [{"messageId": f"{n}", "receiptHandle": "r", "body": message(CASES[0], n, 60_000).encode()} for n in range(3)]
 assert it.handler({"Records": records}, CONTEXT) == {"batchItemFailures": []}
 assert CLOUD.deleted == 3
 """

@@ -14,12 +14,10 @@ ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import logging, sys
 from functions import observe
-from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.names import RunRef
 
 logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
 observe._share_format()
-run = RunRow(ref=RunRef("acme/~a", "once"), state=RunState.RUNNING, revision=0, job="j", due=0, not_before=0)
+run = {"run_id": "acme/~a#once", "job": "j", "tenant": "acme"}
 with observe.around_run(run):
     logging.getLogger("acme").info("said", extra={"run_id": "other/b#1", "tenant": "other", "n": 1})
     logging.getLogger("acme").info("said", extra={"run_id": "acme/~a#once"})

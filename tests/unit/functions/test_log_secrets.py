@@ -14,12 +14,10 @@ _PROGRAM = """
 import logging, sys
 from functions import observe
 from quarterjack import masking
-from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.names import RunRef
 
 logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
 observe._share_format()
-run = RunRow(ref=RunRef("acme/~a", "once"), state=RunState.RUNNING, revision=0, job="j", due=0, not_before=0)
+run = {"run_id": "acme/~a#once", "job": "j", "tenant": "acme"}
 library = logging.getLogger("library")
 with observe.around_run(run):
     library.info("before any secret", extra={"n": 1})

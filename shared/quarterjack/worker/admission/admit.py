@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
+from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import Failure, RunState
 from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState, freeze_key
 from quarterjack.domain.tenants.profile import Governance
@@ -54,7 +55,7 @@ def admit(worker: WorkerContext, received: AnyMessage) -> ReadyRun | Outcome:
     found = received.definition
     if found.governance is None or found.governance.profile.is_erased:
         return out_of_bounds(worker, found.governance)
-    if found.spec is None or (received.message.run.is_fire and found.revision is None):
+    if found.spec is None or (found.revision is None and received.message.run.is_fire):
         return _unfounded(worker, received)
     outcome = _of_another_claim(received) or _quarantined(worker, received) or withdrawn(worker, received)
     return outcome or _admit(worker, received, found.spec, found.governance)
@@ -75,6 +76,7 @@ def _admit(
         policies=own if message.backfill is None else unhurried(own),
         payload=spec.payload,
         governance=governance,
+        as_of=worker.clock(),
     )
     for reason in (*REASONS, acquire_turn) if received.definition.is_exclusive else REASONS:
         outcome = reason(worker, ready)
@@ -141,7 +143,7 @@ def withdrawn(worker: WorkerContext, received: ReceivedMessage) -> Outcome | Non
     if message.run.is_one_off:
         return None
     fire_of = received.definition.revision if message.run.is_fire else None
-    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run.instant or 0)
+    refusal = _deleted(worker, message) if fire_of is None else _refused_by(worker, fire_of, message.run)
     if refusal is not None:
         return _refuse(worker, message, refusal)
     found = None if message.backfill is None else refuse_stopped(message, worker.services, worker.clock)
@@ -163,10 +165,11 @@ def _deleted(worker: WorkerContext, message: Message) -> Refusal | None:
     return Refusal(RunState.CANCELLED, str(ClosedBy.DELETED))
 
 
-def _refused_by(worker: WorkerContext, revision: Revision, due: int) -> Refusal | None:
+def _refused_by(worker: WorkerContext, revision: Revision, fire: RunRef) -> Refusal | None:
     """Whether the end of its revision took the run back, or a stop after that was replaced: a late ticker may have claimed it only now."""
     if revision.active_until is None:
         return None
+    due = fire.instant or 0
     refusal, number = refused_by(revision, due), revision.number
     while refusal is None:
         keys = [(revision.owner, number + ahead) for ahead in range(1, _AHEAD + 1)]
@@ -219,7 +222,7 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, spec: RunSpec)
 
 def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """The run's own payload is not there, or is another tenant's."""
-    problem = ready.spec.payload_problem(ready.message.run.tenant)
+    problem = ready.spec.payload_problem(ready.message.run)
     if problem is None:
         return None
     return _payload_missing(worker, ready, problem)
@@ -243,11 +246,15 @@ def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Send the message back if its tenant is frozen."""
-    message, batch, now = ready.message, ready.received.definition.batch, worker.clock()
-    tenant = message.run.tenant
+    batch, now = ready.received.definition.batch, ready.as_of
+    is_fresh = now - batch.read_at <= FRESH
+    if is_fresh and not (batch.frozen or batch.unanswered or batch.broken):
+        return None
+    message, tenant = ready.message, ready.message.run.tenant
     key = freeze_key(tenant)
-    if now - batch.read_at > FRESH:
+    if not is_fresh:
         batch = worker.services.schedules.revisions([key])
+        now = ready.as_of = worker.clock()
     if key in batch.unanswered or key in batch.broken:
         return Outcome.kept("freeze_unread", at=now + UNREAD)
     freeze = batch.frozen.get(tenant)

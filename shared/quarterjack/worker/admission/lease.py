@@ -39,16 +39,13 @@ def lease_runs(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedR
             return [_lease_patiently(worker, ready[0])]
         except Exception as problem:  # noqa: BLE001 (on_failure logs it)
             return [on_failure(worker, ready[0].received, problem)]
-    leases = {
-        each.message.run: _lease_of(worker, each, worker.new_lease_token(), first=True)
-        for each in ready
-        if not each.in_flight.lost and is_believed(worker, each)
-    }
-    known = _known(ready, worker.clock())
-    answers: Mapping[RunRef, TransitionResult] = {}
+    now, leases = worker.clock(), dict[RunRef, Transition]()
     for each in ready:
-        if each.message.run in leases:
-            each.in_flight.leased_until = lease_end(max(worker.clock(), each.message.not_before))
+        if not each.in_flight.lost and is_believed(each, now):
+            leases[each.message.run] = _lease_of(worker, each, now, worker.new_lease_token(), first=True)
+            each.in_flight.leased_until = lease_end(max(now, each.message.not_before))
+    known = _known(ready, now)
+    answers: Mapping[RunRef, TransitionResult] = {}
     try:
         if leases:
             answers = worker.services.ledger.lease_all(list(leases.items()), known=known)
@@ -62,12 +59,14 @@ def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
     return {each.message.run for each in ready if each.message.run.is_fire and now - each.spec.due <= MISSED}
 
 
-def _lease_of(worker: WorkerContext, ready: ReadyRun, token: str, *, first: bool, steal: bool = False) -> Transition:
+def _lease_of(
+    worker: WorkerContext, ready: ReadyRun, now: int, token: str, *, first: bool, steal: bool = False
+) -> Transition:
     """The one builder of it. Taken ahead of its instant it is dated at that instant."""
     return lease(
         revision=ready.message.revision,
         backfill=ready.message.backfill,
-        now=max(worker.clock(), ready.message.not_before),
+        now=max(now, ready.message.not_before),
         token=token,
         worker=worker.name,
         max_attempts=ready.policies.max_attempts,
@@ -125,9 +124,10 @@ def _lease_patiently(worker: WorkerContext, ready: ReadyRun) -> LeasedRun | Outc
         now = worker.clock()
         if not is_covered(worker, ready):
             return Outcome.kept("permits_lapsed", at=now + RETRY_AFTER)
-        in_flight.leased_until = lease_end(max(worker.clock(), message.not_before))
-        steal = abandoned is not None and not ready.is_at_most_once
-        moved = worker.services.ledger.move(message.run, _lease_of(worker, ready, token, first=False, steal=steal))
+        steal, begin = abandoned is not None and not ready.is_at_most_once, worker.clock()
+        in_flight.leased_until = lease_end(max(begin, message.not_before))
+        asked = _lease_of(worker, ready, begin, token, first=False, steal=steal)
+        moved = worker.services.ledger.move(message.run, asked)
         if moved.applied and moved.run is not None:
             rescued = abandoned is not None and moved.run.fence == abandoned.fence + 1
             if abandoned is not None and rescued:

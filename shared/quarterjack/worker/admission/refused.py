@@ -32,12 +32,15 @@ _SPENT = "no attempt is left"  # its job allows fewer attempts than it did
 
 def not_due(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """Wait until the run may be leased if that is near; a message that comes much too early is postponed."""
-    message, now = ready.message, worker.clock()
-    if message.not_before - now > MAX_DELAY:
+    message = ready.message
+    left = message.not_before - ready.as_of
+    if left > MAX_DELAY:
         return _much_too_early(worker, ready)
-    if message.not_before - now > HOLD[message.start]:
+    if left > HOLD[message.start]:
         return postponed(worker, ready, message.not_before, "not_due")
-    worker.wait_until(message.not_before - HEAD_START if ready.ahead else message.not_before)
+    if left > 0:
+        worker.wait_until(message.not_before - HEAD_START if ready.ahead else message.not_before)
+        ready.as_of = worker.clock()
     return None
 
 
@@ -49,7 +52,7 @@ def _much_too_early(worker: WorkerContext, ready: ReadyRun) -> Outcome:
 
 def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """A run whose deadline has passed becomes EXPIRED, unless it is in other hands: then its lease decides."""
-    message, now = ready.message, worker.clock()
+    message, now = ready.message, ready.as_of
     if not is_past_deadline(ready.spec.due, ready.policies, now):
         return None
     transition = expire(
@@ -61,6 +64,7 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     )
     moved = worker.services.ledger.move(message.run, transition)
     if not moved.applied or moved.run is None:
+        ready.as_of = worker.clock()
         return None
     report(moved.run, worker.services)
     return Outcome.refused("deadline", RunState.EXPIRED)

@@ -51,7 +51,7 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         return None
     if profile.is_erased:
         return Outcome.refused(ERASED)
-    now = worker.clock()
+    now = ready.as_of
     at = now + RETURN + SECOND  # a second later: an exact message comes that much early
     return Outcome.postponed("tenant_suspended", order=message, at=at, otherwise=now + UNREAD)
 
@@ -75,12 +75,13 @@ def barred(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
     Nothing is called between this and the lease, in which a process could stall. Raises Unavailable.
     """
-    return None if is_believed(worker, ready) else suspended(worker, ready) or not_granted(worker, ready)
+    ready.as_of = worker.clock()
+    return None if is_believed(ready, ready.as_of) else suspended(worker, ready) or not_granted(worker, ready)
 
 
-def is_believed(worker: WorkerContext, ready: ReadyRun) -> bool:
-    """Whether a run may start by what it was admitted by."""
-    return is_fresh(worker, ready, ready.governance)
+def is_believed(ready: ReadyRun, now: int) -> bool:
+    """Whether a run may start now by what it was admitted by."""
+    return is_fresh(ready, ready.governance, now)
 
 
 def _as_lost(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
@@ -110,19 +111,22 @@ def held_by_breaker(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def governance_of(worker: WorkerContext, ready: ReadyRun) -> Governance:
     """What holds for the run's tenant, as young as its start needs it. Raises Unavailable, Unreadable."""
-    tenant, read = ready.message.run.tenant, ready.governance
-    for _ in range(_TRIES):
-        if is_fresh(worker, ready, read):
-            ready.governance = read
-            return read
-        now = worker.clock()
+    read, tries = ready.governance, 0
+    while not is_fresh(ready, read, ready.as_of):
+        tenant, now = ready.message.run.tenant, worker.clock()
+        if tries == _TRIES:
+            raise Unavailable(
+                f"what holds for tenant {tenant!r} took more than {FRESH // SECOND} s to read, {tries} times"
+            )
         read = worker.services.tenants.governance(tenant, now, longest=_longest(ready, now))
-    raise Unavailable(f"what holds for tenant {tenant!r} took more than {FRESH // SECOND} s to read, {_TRIES} times")
+        ready.as_of = worker.clock()
+        tries += 1
+    ready.governance = read
+    return read
 
 
-def is_fresh(worker: WorkerContext, ready: ReadyRun, read: Governance) -> bool:
-    """Whether a run may start by what was read."""
-    now = worker.clock()
+def is_fresh(ready: ReadyRun, read: Governance, now: int) -> bool:
+    """Whether a run may start now by what was read."""
     return 0 <= now - read.read_at <= _longest(ready, now)
 
 

@@ -12,6 +12,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from quarterjack.domain.job import Context, RunLogger, check_fit
@@ -56,7 +57,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
     """One attempt, whatever it raises: a job's own KeyboardInterrupt ends its attempt and not its thread."""
     context = job_context(leased, Effects(leased, RunStore(worker, leased)), worker.remaining)
     try:
-        with worker.around(leased.run), job_span(leased) as tell:
+        with worker.around(leased.ids), job_span(leased) as tell:
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
                 misfit = _misfit(leased)  # before it costs a process; the child does not know the schema
                 return tell(worker.isolated(worker, leased) if misfit is None else misfit)
@@ -195,21 +196,19 @@ def _is_of_payload(problem: BaseException) -> bool:
 
 def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], float | None]) -> Context:
     """What the job is given."""
-    spec, run = leased.spec, leased.run
-    run_id, tenant = str(run.ref), run.ref.tenant
+    spec, run, ids = leased.spec, leased.run, leased.ids
     # A replay is about the instant that the run which it repeats was about.
     scheduled_at = spec.due if run.scheduled_at is None else run.scheduled_at
-    ids = {"run_id": run_id, "job": leased.job.name, "tenant": tenant}
     return Context(
-        run_id=run_id,
-        idempotency_key=run_id,
-        tenant=tenant,
-        job=leased.job.name,
+        run_id=ids["run_id"],
+        idempotency_key=ids["run_id"],
+        tenant=ids["tenant"],
+        job=ids["job"],
         schedule=run.ref.schedule,
         scheduled_at=from_ms(scheduled_at, zone(spec.timezone)),
         attempt=run.attempt,
         fence=run.fence,
-        logger=RunLogger(logging.getLogger(f"quarterjack.job.{leased.job.name}"), ids),
+        logger=RunLogger(_logger_of(ids["job"]), ids),
         remaining=remaining,
         effects=effects,
         missed=run.missed,
@@ -217,27 +216,30 @@ def job_context(leased: LeasedRun, effects: Effects, remaining: Callable[[], flo
     )
 
 
+@lru_cache(maxsize=1024)
+def _logger_of(job: str) -> logging.Logger:
+    """``logging`` looks a logger up under a lock."""
+    return logging.getLogger(f"quarterjack.job.{job}")
+
+
 # What is logged of it.
 
 
 def log_start(leased: LeasedRun) -> None:
     run = leased.run
-    more = {"fence": run.fence, "slice": run.slices, "lateness_ms": leased.began_at - leased.message.not_before}
-    log.info("run.started", extra=_ids(leased) | more)
+    lateness = leased.began_at - leased.message.not_before
+    more = {"attempt": run.attempt, "fence": run.fence, "slice": run.slices, "lateness_ms": lateness}
+    log.info("run.started", extra={**leased.ids, **more})
 
 
 def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
-    extra = _ids(leased) | {"state": outcome.state and str(outcome.state), "reason": outcome.why or outcome.action}
+    state, reason = outcome.state and str(outcome.state), outcome.why or outcome.action
+    extra = {**leased.ids, "attempt": leased.run.attempt, "state": state, "reason": reason}
     if isinstance(result, Failed):
         failure = result.failure
         log.warning("run.ended", extra=extra | {"error_type": failure.kind, "error": failure.message[:500]})
     else:
         log.info("run.ended", extra=extra)
-
-
-def _ids(leased: LeasedRun) -> dict[str, object]:
-    run = leased.run
-    return {"run_id": str(run.ref), "job": leased.job.name, "tenant": run.ref.tenant, "attempt": run.attempt}
 
 
 # Limits.

@@ -146,7 +146,7 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
     now, fence = leased.run.end_time(worker.clock()), leased.run.fence
     match result:
         case Returned():
-            settlement = _success(worker, leased, result)
+            settlement = _success(worker, leased, result, now)
         case Failed(failure):
             settlement = _failed(worker, leased, failure, now)
         case SliceEnded():
@@ -160,7 +160,7 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
     return settlement._replace(transition=dated(leased, settlement.transition)) if leased.ahead else settlement
 
 
-def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Settlement:
+def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned, now: int) -> Settlement:
     """A large result is stored beside the row, or in the bucket; the row names it only once it is settled."""
     text, note, address, run = returned.result, returned.note, None, leased.run
     if text is not None and len(text) > SMALL_RESULT:
@@ -175,8 +175,7 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned) -> Se
                 address = "beside"
         except QuarterjackError as problem:  # no bucket, or none that answers: the job's work is done all the same
             note = f"result not kept: {problem}"[:200]
-        text = None
-    now = run.end_time(worker.clock())  # anew: to store the result took its time
+        text, now = None, run.end_time(worker.clock())  # anew: to store the result took its time
     move = succeed(fence=run.fence, now=now, expires=worker.expires(now), result=text, result_ref=address, reason=note)
     return Settlement(move, note or "", now)
 
