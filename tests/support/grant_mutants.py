@@ -18,7 +18,7 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what was admitted long ago starts",
         "worker/admission/tenant_state.py",
-        "return is_fresh(worker, ready, ready.governance)",
+        "return is_fresh(ready, ready.governance, now)",
         "return True",
     ),
     (

@@ -125,6 +125,7 @@ class Signer:
         self._own, self._fixed = own, {"content-type": CONTENT, **(fixed or {})}
         self._signed = {**self._fixed, "host": host}
         self._begin = f"POST\n{quote(parts.path or '/', safe='/~')}\n\n"
+        self._forms: dict[tuple[str, ...], tuple[str, str]] = {}  # by the names of the headers that vary
         self._steps = (region, service, "aws4_request")
         self._key: tuple[str, str, bytes] = ("", "", b"")  # secret, day, key derived from both
 
@@ -134,10 +135,8 @@ class Signer:
         varying = {"x-amz-date": at, self._own: wanted}
         if credentials.token:
             varying[_TOKEN] = credentials.token
-        signed = sorted({**self._signed, **varying}.items())
-        names = ";".join([name for name, _ in signed])
-        lines = "".join([f"{name}:{value}\n" for name, value in signed])
-        request = f"{self._begin}{lines}\n{names}\n{sha256(body).hexdigest()}"
+        names, lines = self._form(tuple(varying))
+        request = f"{self._begin}{lines % varying}\n{names}\n{sha256(body).hexdigest()}"
         scope = "/".join((at[:8], *self._steps))
         text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{sha256(request.encode()).hexdigest()}"
         signature = hmac.digest(self._signing_key(credentials.secret_key, at[:8]), text.encode(), "sha256").hex()
@@ -148,6 +147,16 @@ class Signer:
             f"Signature={signature}",
             "content-length": str(len(body)),
         }
+
+    def _form(self, varying: tuple[str, ...]) -> tuple[str, str]:
+        """The names of the signed headers, and their lines with places for those that vary. Made once."""
+        known = self._forms.get(varying)
+        if known is None:
+            values = {name: value.replace("%", "%%") for name, value in self._signed.items()}
+            lines = values | {name: f"%({name})s" for name in varying}
+            form = "".join(f"{name}:{lines[name]}\n" for name in sorted(lines))
+            known = self._forms[varying] = ";".join(sorted(lines)), form
+        return known
 
     def _signing_key(self, secret: str, day: str) -> bytes:
         """Derived anew once a day, and when the credentials change."""

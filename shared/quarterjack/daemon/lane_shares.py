@@ -42,7 +42,7 @@ class LaneShares:
             taken = 0
             if self._free() and self._first(set(+self._waiting)) is lane:
                 taken = 1
-                self._give(lane)
+                self._give(lane, 1)
             taken += self._more(lane, most - taken) if taken else 0
             self._waiting[lane] -= 1
             self._changed.notify_all()
@@ -78,19 +78,25 @@ class LaneShares:
         return self._slots - self._used.total()
 
     def _may_take(self, lane: Priority) -> bool:
-        wanting = {*(+self._waiting), *(crowded for crowded, _ in self._crowded), lane}
-        return self._free() > 0 and self._first(wanting) is lane
+        return self._free() > 0 and self._first(self._wanting(lane)) is lane
+
+    def _wanting(self, lane: Priority) -> set[Priority]:
+        return {*(+self._waiting), *(crowded for crowded, _ in self._crowded), lane}
 
     def _first(self, wanting: set[Priority]) -> Priority | None:
         return next_lane(wanting, self._used, self._slots, self._turn, self._shares)
 
     def _more(self, lane: Priority, most: int) -> int:
+        if len(self._wanting(lane)) == 1:  # nobody to take turns with
+            taken = max(min(most, self._free()), 0)
+            self._give(lane, taken)
+            return taken
         taken = 0
         while taken < most and self._may_take(lane):
             taken += 1
-            self._give(lane)
+            self._give(lane, 1)
         return taken
 
-    def _give(self, lane: Priority) -> None:
-        self._used[lane] += 1
-        self._turn += 1
+    def _give(self, lane: Priority, slots: int) -> None:
+        self._used[lane] += slots
+        self._turn += slots

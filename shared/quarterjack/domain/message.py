@@ -58,6 +58,7 @@ INLINE_PAYLOAD = 64 * 1024  # bytes: 64 KB are billed as one request; a larger p
 _DEEPEST = 2 * MAX_DEPTH  # levels, with room for the fields of a later release
 _LARGEST = 10**15  # larger than every UTC ms, revision and fence
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # created once: json.dumps creates an encoder for each call
+_decode = json.JSONDecoder().decode
 
 
 class Wait(StrEnum):
@@ -122,7 +123,7 @@ def decode(text: str) -> Message:
     try:
         if is_too_deep(text, _DEEPEST):  # a fixed limit: that of Python's parser depends on its caller's depth
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
-        body = json.loads(text)
+        body = _decode(text)
         _check_version(body.pop("v"))
         given, later = dict[str, Any](revision=0), dict[str, Any]()
         for name, content in body.items():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypedDict
 
 from quarterjack.domain.names import check_flag, check_whole, is_name
@@ -89,7 +89,7 @@ class Options:
         """Whether missed fires run however long ago they were due: ``catch_up_window`` does not bound them."""
         return self.automatic_backfill and self.catch_up is CatchUp.ALL
 
-    @property
+    @cached_property
     def is_exclusive(self) -> bool:
         """Whether a run may have to wait for others of its schedule."""
         return self.overlap is not Overlap.ALLOW or self.max_running is not None

@@ -156,6 +156,8 @@ class Policies:
 
     def overridden(self, overrides: Overrides) -> Self:
         """These policies with the overrides of a schedule or submission."""
+        if overrides is NO_OVERRIDES:  # most have none
+            return self
         given = {name: value for name, value in vars(overrides).items() if value is not None}
         return replace(self, **given) if given else self
 
@@ -192,7 +194,7 @@ class Overrides:
     @lru_cache(maxsize=1024)  # many schedules have the same overrides
     def parse(text: str | None) -> Overrides:
         """The reverse of ``encode``."""
-        return Overrides.from_dict(json.loads(text) if text else {})
+        return Overrides.from_dict(json.loads(text)) if text else NO_OVERRIDES
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Overrides:
@@ -207,6 +209,9 @@ class Overrides:
             timeout=given.get("timeout"),
             deadline=given.get("deadline"),
         )
+
+
+NO_OVERRIDES = Overrides()
 
 
 def overrides(

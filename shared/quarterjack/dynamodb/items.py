@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from quarterjack.state.transition import Value
@@ -22,9 +22,16 @@ def encode(value: Value) -> dict[str, Any]:
     return {"BOOL": value} if kind is bool else {"S": str(value)}
 
 
+def encode_all(values: Iterable[Value]) -> list[dict[str, Any]]:
+    """Values in DynamoDB's JSON. Most are text and numbers, for which it takes no call."""
+    return [
+        {"S": value} if type(value) is str else {"N": str(value)} if type(value) is int else encode(value)
+        for value in values
+    ]
+
+
 def to_item(row: Mapping[str, Value]) -> Item:
-    # Most values are text.
-    return {name: {"S": value} if type(value) is str else encode(value) for name, value in row.items()}
+    return dict(zip(row, encode_all(row.values()), strict=True))
 
 
 def to_row(item: Mapping[str, Mapping[str, Any]]) -> dict[str, Value]:

@@ -10,17 +10,18 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from quarterjack.domain.run import RunState
-from quarterjack.dynamodb.items import encode
+from quarterjack.dynamodb.items import encode_all
 from quarterjack.state.transition import Absent, AllOf, Compare, Condition, Once, OneOf, Plus, Value
 from quarterjack.stores.rows import present
 from quarterjack.stores.tables import Row, RowWrite
 
 _Guard = tuple[str, str, int]  # attribute, operator, number of values that it is compared with
+_Pick = Callable[[Sequence[Any]], tuple[Any, ...]]  # takes some of all values
 _IN_TEXT = {int: "%s", RunState: "'%s'"}  # by the type of a value
 
 # Every claim has these values. They are literals in the statement's text, which is made once, and not parameters, which
 # are serialised one by one: a tenth of a tick's processor time.
-_LITERALS: Mapping[str, tuple[Value, str]] = {"state": ("QUEUED", "'QUEUED'"), "fence": (0, "0"), "attempt": (0, "0")}
+_LITERALS: Mapping[str, str] = {"state": "'QUEUED'", "fence": "0", "attempt": "0"}
 
 
 def statement(table: str, write: RowWrite, *, returning: bool = False) -> dict[str, Any]:
@@ -37,23 +38,26 @@ def statement(table: str, write: RowWrite, *, returning: bool = False) -> dict[s
 
 
 def _insert(table: str, row: Row) -> tuple[str, list[dict[str, Any]]]:
-    literal = all(row.get(name) == value for name, (value, _) in _LITERALS.items())
-    parameters = [encode(value) for name, value in row.items() if not (literal and name in _LITERALS)]
-    return _insert_text(table, tuple(row), literal), parameters
+    literal = (row.get("state"), row.get("fence"), row.get("attempt")) == ("QUEUED", 0, 0)
+    text, given = _insert_shape(table, tuple(row), literal)
+    return text, encode_all(given([*row.values()]))
 
 
 @lru_cache(maxsize=64)
-def _insert_text(table: str, names: tuple[str, ...], literal: bool) -> str:  # noqa: FBT001 (a cache key)
-    fields = (f"'{name}': {_LITERALS[name][1] if literal and name in _LITERALS else '?'}" for name in names)
-    return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}'
+def _insert_shape(table: str, names: tuple[str, ...], literal: bool) -> tuple[str, _Pick]:  # noqa: FBT001 (a cache key)
+    """The text, and the values that are parameters."""
+    literals = _LITERALS if literal else {}
+    fields = (f"'{name}': {literals.get(name, '?')}" for name in names)
+    given = [place for place, name in enumerate(names) if name not in literals]
+    return f'INSERT INTO "{table}" VALUE {{{", ".join(fields)}}}', _those_at(given)
 
 
 class _Shape(NamedTuple):
     """What the statements of updates have in common that differ in their values alone."""
 
     text: str  # with %s for each value that stands in the text
-    written: Callable[[Sequence[Any]], tuple[Value, ...]]  # of an update's values, those in the text
-    given: Callable[[Sequence[Any]], tuple[Value, ...]]  # of an update's values, the parameters
+    written: _Pick  # of an update's values, those in the text
+    given: _Pick  # of an update's values, the parameters
 
 
 def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
@@ -70,7 +74,7 @@ def _update(table: str, write: RowWrite) -> tuple[str, list[dict[str, Any]]]:
             names, parts, tuple(str if isinstance(each, int) and each < 0 else type(each) for each in values)
         )
         written = [*map(str, shape.written(values))]
-    return shape.text % tuple(written), [encode(value) for value in shape.given(values)]
+    return shape.text % tuple(written), encode_all(shape.given(values))
 
 
 def _collect(clause: Condition, guards: list[_Guard], compared: list[Value]) -> None:
@@ -127,6 +131,6 @@ def _compared(operator: str, operands: Sequence[str]) -> str:
     return " ".join((operator, *operands))
 
 
-def _those_at(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def _those_at(places: Sequence[int]) -> _Pick:
     """Takes the values at these places."""
     return itemgetter(*places) if len(places) > 1 else lambda values: tuple(values[place] for place in places)

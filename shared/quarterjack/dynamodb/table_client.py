@@ -127,7 +127,8 @@ class TableClient:
         results: list[_R] = []
         for _ in self.client.rounds(self.backoff):
             answers = pool.map(attempt, [left[start : start + most] for start in range(0, len(left), most)])
-            results += (result for done, _ in answers for result in done)
+            for done, _ in answers:
+                results += done
             left = [item for _, unprocessed in answers for item in unprocessed]
             if not left:
                 break

@@ -15,7 +15,7 @@ from quarterjack.domain.times import DAY
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.ports.queues import OutgoingMessage, RawMessage, WorkDepth
 from quarterjack.sqs.named_queue import NamedQueue, is_gone
-from quarterjack.sqs.routing import MAX_VISIBILITY, WORK, cut_by_size
+from quarterjack.sqs.routing import BATCH, MAX_VISIBILITY, WORK, cut_by_size
 from quarterjack.sqs.striped_queue import StripedQueue, log_detour, log_refusal
 from quarterjack.sqs.stripes import Stripe, Stripes, by_receipt, stripe_called, stripe_named
 from quarterjack.state.backpressure import QueueDepth
@@ -203,8 +203,9 @@ class SqsWorkQueue(StripedQueue):
         problems: list[Unavailable] = []
         for stripe, own in by_receipt(receipts, self._consumes).items():
             entries = [{"Id": str(index), "ReceiptHandle": receipt, **fields} for index, receipt in enumerate(own)]
-            for part in cut_by_size(entries, _size):
+            for start in range(0, len(entries), BATCH):
                 try:
+                    part = entries[start : start + BATCH]
                     answer = self._client.call(operation, QueueUrl=self._of(stripe).url, Entries=part)
                     _raise_unless_gone(operation, answer)
                 except Unavailable as problem:

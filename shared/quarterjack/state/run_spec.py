@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.payload import is_in_folder_of
-from quarterjack.domain.policies import Overrides, Priority, Start
+from quarterjack.domain.policies import NO_OVERRIDES, Overrides, Priority, Start
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Revision
 from quarterjack.values import value
@@ -21,7 +21,7 @@ class RunSpec:
     payload: str | None = None  # JSON text; None: it is in the bucket
     payload_ref: str | None = None  # key in the bucket
     timezone: str = "UTC"  # of the schedule, for ctx.scheduled_at
-    overrides: Overrides = field(default_factory=Overrides)  # policies that differ from the job's own
+    overrides: Overrides = NO_OVERRIDES  # policies that differ from the job's own
     queue: str | None = None  # name of its declared queue; None: the default one
 
     @property

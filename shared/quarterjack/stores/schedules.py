@@ -72,7 +72,7 @@ class RevisionBatch:
     broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
     frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, as far as they were asked for
     governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
-    read_at: int = 0  # UTC ms, by the reader's clock
+    read_at: int = 0  # UTC ms at which the reader asked, by its clock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +112,15 @@ class ScheduleStore:
         profiles = self._tenants.along(tenants, now)
         wanted = [(REVISIONS, revision_key(*key)) for key in sorted({*keys, *map(freeze_key, tenants)})]
         rows, unread = self._tables.read_across("revisions", [*wanted, *profiles])
-        batch = _revision_batch([row for table, row in rows if table is REVISIONS])
-        unanswered = frozenset(revision_key_of(key) for table, key in unread if table is REVISIONS)
-        governance = self._tenants.governed(tenants, rows, unread, profiles, now)
-        return replace(batch, unanswered=unanswered, governance=governance)
+        found, frozen, broken = _read([row for table, row in rows if table is REVISIONS])
+        return RevisionBatch(
+            found=found,
+            unanswered=frozenset(revision_key_of(key) for table, key in unread if table is REVISIONS),
+            broken=broken,
+            frozen=frozen,
+            governance=self._tenants.governed(tenants, rows, unread, profiles, now),
+            read_at=now,
+        )
 
     def head(self, tenant: str, name: str) -> Head | None:
         """The head of a schedule, deleted ones included; None if there is none."""
@@ -238,8 +243,10 @@ class ScheduleStore:
         transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", audit)
 
 
-def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
-    """Revisions and freezes from their rows."""
+def _read(
+    rows: Iterable[Row],
+) -> tuple[Mapping[RevisionKey, Revision], Mapping[str, Freeze], Mapping[RevisionKey, Exception]]:
+    """Revisions and freezes from their rows, and the errors of those that cannot be read."""
     found: dict[RevisionKey, Revision] = {}
     frozen: dict[str, Freeze] = {}
     broken: dict[RevisionKey, Exception] = {}
@@ -253,7 +260,7 @@ def _revision_batch(rows: Iterable[Row]) -> RevisionBatch:
                 found[key] = revision_of(row)
         except Unreadable as problem:  # one bad row stops no other
             broken[key] = problem
-    return RevisionBatch(found=found, broken=broken, frozen=frozen)
+    return found, frozen, broken
 
 
 # Parts of a transaction.

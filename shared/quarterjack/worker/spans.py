@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from quarterjack import tracing
 from quarterjack.domain.run import RunRow
@@ -31,12 +31,17 @@ def lease_spans(worker: WorkerContext, ready: Sequence[ReadyRun]) -> Iterator[No
             _tell("lease", each, lease.run, asked, answered)
 
 
-@contextmanager
-def job_span(leased: LeasedRun) -> Iterator[Callable[[AttemptResult], AttemptResult]]:
+def job_span(leased: LeasedRun) -> AbstractContextManager[Callable[[AttemptResult], AttemptResult]]:
     """The span around a job's code, its present span meanwhile. What it gives is told the result, and returns it."""
-    if leased.message.trace is None:  # a trace of the process itself goes on
-        yield lambda result: result
-        return
+    return _UNTRACED if leased.message.trace is None else _traced(leased)
+
+
+# A trace of the process itself goes on.
+_UNTRACED = nullcontext[Callable[[AttemptResult], AttemptResult]](lambda result: result)
+
+
+@contextmanager
+def _traced(leased: LeasedRun) -> Iterator[Callable[[AttemptResult], AttemptResult]]:
     with tracing.span("job", leased.message.trace, _attributes(leased, leased.run)) as started:
 
         def tell(result: AttemptResult) -> AttemptResult:

@@ -57,9 +57,9 @@ def suspended(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def not_granted(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """End a run as DEAD whose tenant may not run its job. Raises Unavailable."""
+    """End a run as DEAD whose tenant may not run its job, by what ``suspended`` has judged. Raises Unavailable."""
     job = ready.job
-    problem = job_problem(governance_of(worker, ready), job.name, by_name=job.by_name)
+    problem = job_problem(ready.governance, job.name, by_name=job.by_name)
     if problem is None:
         return None
     message = ready.message

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -55,11 +55,12 @@ def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[Any
         for delivery, message in zip(deliveries, decoded, strict=True)
     ]
     worker.heartbeat.take(in_flight)
-    rows = _read_rows(worker, messages)
+    with_rows = {message.run for message in messages if says_more(message.run, message.backfill)}
+    rows = _read_rows(worker, with_rows)
     batch = _read_revisions_freezes_profiles(worker, messages, rows)
     return [
         ReceivedMessage(
-            delivery=delivery, message=message, in_flight=each, definition=_definition(message, rows, batch)
+            delivery=delivery, message=message, in_flight=each, definition=_definition(message, with_rows, rows, batch)
         )
         if isinstance(message, Message)
         else UnreadableMessage(delivery=delivery, in_flight=each, problem=message)
@@ -78,11 +79,10 @@ def _ref_of(message: Message | Unreadable) -> RunRef:
     return message.run if isinstance(message, Message) else RunRef("", "")
 
 
-def _read_rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadResult:
-    """The rows of the runs of which they say more than the revision, in one batch; none for the fires of chains."""
-    refs = [message.run for message in messages if says_more(message.run, message.backfill)]
+def _read_rows(worker: WorkerContext, refs: Collection[RunRef]) -> BatchReadResult:
+    """The rows of runs, in one batch."""
     try:
-        return worker.services.ledger.look(refs, whole=True) if refs else BatchReadResult()
+        return worker.services.ledger.look(sorted(refs), whole=True) if refs else BatchReadResult()
     except Exception:  # whatever it is, the messages must not stay hidden for it
         log.exception("work.rows_unread")
         return BatchReadResult(unanswered=frozenset(refs))
@@ -91,27 +91,28 @@ def _read_rows(worker: WorkerContext, messages: Sequence[Message]) -> BatchReadR
 def _read_revisions_freezes_profiles(
     worker: WorkerContext, messages: Sequence[Message], rows: BatchReadResult
 ) -> RevisionBatch:
-    """The revisions of runs of schedules, and the freezes and profiles of all tenants, in one batch."""
+    """The revisions of runs of schedules, and the freezes and profiles of all tenants as of now, in one batch."""
     tenants, now = {message.run.tenant for message in messages}, worker.clock()
     keys = {(message.run.owner, message.revision) for message in messages if not message.run.is_one_off}
     keys |= {(ref.owner, run.defined_by) for ref, run in rows.found.items() if run.defined_by}
     try:
         schedules = worker.services.schedules
-        read = schedules.revisions_freezes_profiles(keys, tenants, now) if tenants else RevisionBatch()
+        return schedules.revisions_freezes_profiles(keys, tenants, now) if tenants else RevisionBatch()
     except Exception:  # whatever it is, the messages must not stay hidden for it
         log.exception("work.revisions_unread")
-        read = RevisionBatch(unanswered=frozenset({*keys, *map(freeze_key, tenants)}))
-    return replace(read, read_at=worker.clock())
+        return RevisionBatch(unanswered=frozenset({*keys, *map(freeze_key, tenants)}), read_at=now)
 
 
-def _definition(message: Message, rows: BatchReadResult, batch: RevisionBatch) -> RunDefinition:
+def _definition(
+    message: Message, with_rows: Collection[RunRef], rows: BatchReadResult, batch: RevisionBatch
+) -> RunDefinition:
     """What was read of one message's run."""
     ref, row = message.run, rows.found.get(message.run)
     spec, defined_by = None, None
     if ref.is_one_off:
         with suppress(*GARBAGE):  # of a row whose policies cannot be read; others of its batch can
             spec = None if row is None else of_one_off(row)
-    elif row is not None or not says_more(ref, message.backfill):
+    elif row is not None or ref not in with_rows:
         defined_by = ref.owner, (row.defined_by if row else None) or message.revision
         defining = batch.found.get(defined_by)
         spec = None if defining is None else of_schedule(ref, defining, row)
@@ -168,13 +169,14 @@ def _is_plain(worker: WorkerContext, received: ReceivedMessage) -> bool:
 
 def acknowledge(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
     """Delete, show or send anew; the outcomes as they are by that. Raises nothing."""
-    result = list[Done]()
-    for received, outcome in done:
-        after = _resent(worker, received, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome
-        worker.heartbeat.let_go(received.in_flight)  # before it is shown: a beat would hide it again
-        if after.acknowledgement is Acknowledgement.SHOW:
-            _show(worker, received, after.at)
-        result.append((received, after))
+    result = [
+        (received, _resent(worker, received, outcome) if outcome.acknowledgement is Acknowledgement.RESEND else outcome)
+        for received, outcome in done
+    ]
+    worker.heartbeat.let_go([received.in_flight for received, _ in result])  # a beat would hide again what is shown
+    for received, outcome in result:
+        if outcome.acknowledgement is Acknowledgement.SHOW:
+            _show(worker, received, outcome.at)
     worker.deletions.add(*(received.in_flight.receipt for received, outcome in result if outcome.gone))
     return result
 

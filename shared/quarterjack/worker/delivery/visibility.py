@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quarterjack.domain.names import RunRef
@@ -113,10 +114,11 @@ class Heartbeat:
         with self._lock:
             self._messages.update(dict.fromkeys(messages))
 
-    def let_go(self, in_flight: InFlightMessage) -> None:
-        """Stop keeping this one."""
+    def let_go(self, messages: Iterable[InFlightMessage]) -> None:
+        """Stop keeping these."""
         with self._lock:
-            self._messages.pop(in_flight, None)
+            for in_flight in messages:
+                self._messages.pop(in_flight, None)
 
     def all(self) -> list[InFlightMessage]:
         """All messages in flight, leased or not."""

@@ -80,12 +80,14 @@ def judged(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
 
 def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
     """The one place at which the texts of a job's errors are redacted and cut: what follows stores, logs and sends them."""
+    if isinstance(result, Returned) and result.note is None:
+        return result
 
     def clean(text: str) -> str:
         return leased.policies.redact.text(leased.masked(text), leased.payload)
 
-    if isinstance(result, Returned) and result.note is not None:
-        return replace(result, note=clean(result.note)[:NOTE])
+    if isinstance(result, Returned):
+        return replace(result, note=clean(result.note or "")[:NOTE])
     failure = getattr(result, "failure", None)
     if not isinstance(result, (Failed, Cancelled)) or failure is None:
         return result

@@ -262,6 +262,6 @@ def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
         in_flight.leased_until = 0
     in_flight.lose()
     give_back(worker, [in_flight])
-    worker.heartbeat.let_go(in_flight)
+    worker.heartbeat.let_go([in_flight])
     worker.services.work.hide([in_flight.receipt], 0)
     return True
