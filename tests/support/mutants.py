@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "a payload of any tenant",
         "state/run_spec.py",
-        "if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, tenant):",
+        "if self.payload_ref is not None and not is_in_folder_of(self.payload_ref, run.tenant):",
         "if False:",
         FORGED,
     ),
@@ -1238,8 +1238,8 @@ MUTANTS = (
     Mutant(
         "a run that was claimed in time and starts late is not missed",
         "domain/run.py",
-        "return of_chain and max(self.created_at, ready) - self.due > MISSED",
-        "return of_chain and self.created_at - self.due > MISSED",
+        "max(self.created_at, ready) - self.due <= MISSED",
+        "self.created_at - self.due <= MISSED",
         ("tests/unit/fires/test_catch_up.py",),
     ),
     *(Mutant(*each) for each in SCHEMA_MUTANTS),
