@@ -177,6 +177,17 @@ def test_refusals_name_the_place_and_the_problem(expression: str, position: int 
     assert problem in error.problem
 
 
+@pytest.mark.parametrize(
+    ("start", "until", "remedy"),
+    [
+        ("DTSTART;VALUE=DATE:20260101", "20260303T090000Z", "write UNTIL=20260303, the last day"),
+        ("DTSTART:20260101T090000", "20260303", "write UNTIL=20260303T235959, the last day"),
+    ],
+)
+def test_the_remedy_for_an_until_of_the_other_kind_has_its_own_day(start: str, until: str, remedy: str) -> None:
+    assert refused(f"{start} RRULE:FREQ=DAILY;UNTIL={until}").remedy == remedy
+
+
 def test_a_rule_that_never_matches_is_refused_where_it_is_written() -> None:
     with pytest.raises(ExpressionError, match="no day up to the year"):
         Rule(expression="DTSTART:20260101T000000 RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30")

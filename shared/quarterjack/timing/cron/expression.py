@@ -167,7 +167,7 @@ def _weekdays(weekday: FieldToken, week: FieldSpec, hash_value: HashValue) -> tu
             if week is fields.WEEKDAY:
                 item.fail(
                     "'L' alone is not a day of the week",
-                    "for the last Friday of the month write 5L; for Saturday write 6",
+                    "for the last Friday of the month write FRIL; for Saturday write SAT",
                 )
             plain |= 1 << 6  # in the AWS dialect the week ends on Saturday
         else:
@@ -193,10 +193,10 @@ def _must_occur(pattern: CronPattern, day: FieldToken, month: FieldToken) -> Non
 
 
 _PREFIX = re.compile(r"\s*(?:CRON_)?TZ=(\S+)\s+(.*\S)\s*", re.IGNORECASE | re.DOTALL)
-_EVERY = re.compile(r"\s*@every\s+(\S+)\s*", re.IGNORECASE)
-_LENGTH = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
+_EVERY = re.compile(r"\s*@every\s+(\S.*)", re.IGNORECASE)
+_LENGTH = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)  # Go's have no days
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
-_DAY = re.compile(r"(?<![#/\w])[1-7]\b")  # a weekday by its number: not the 1 of MON#1
+_DAY = re.compile(r"(?<![#/\w])[1-7](?=L?\b)")  # a weekday by its number, in 6L as well: not the 1 of MON#1
 _LAST = re.compile(r"L([0-7]|[A-Z]{3})")
 
 
@@ -206,12 +206,14 @@ def refuse_zone_or_length(expression: str) -> None:
     if found := _PREFIX.fullmatch(expression):
         _refuse_zone(whole, found[1], found[2])
     *rest, last = expression.split() or [""]
-    if len(rest) in (5, 6) and last in zones.names():
+    whole_before = len(rest) in (5, 6) or expression.lstrip()[:1] == "@" or is_aws(" ".join(rest))
+    if rest and whole_before and last in zones.names():
         _refuse_zone(whole, last, " ".join(rest))
     if every := _EVERY.fullmatch(expression):
         rate = _rate(every[1])
         whole.fail(
-            f"{expression.strip()!r} is no cron expression", f"write {rate}" if rate else "write rate(90 seconds)"
+            f"{expression.strip()!r} is no cron expression",
+            f"write {rate}" if rate else "write a rate, as rate(90 minutes)",
         )
 
 
@@ -221,10 +223,9 @@ def _refuse_zone(whole: FieldToken, zone: str, fields: str) -> NoReturn:
 
 def _rate(length: str) -> str | None:
     """Go's length of time as a rate; None: it is not a whole number of seconds."""
-    found = _LENGTH.fullmatch(length)
-    seconds = (
-        sum(int(part or 0) * size for part, size in zip(found.groups(), (3_600, 60, 1), strict=True)) if found else 0
-    )
+    found = _LENGTH.fullmatch(length.strip())
+    sizes = (86_400, 3_600, 60, 1)
+    seconds = sum(int(part or 0) * size for part, size in zip(found.groups(), sizes, strict=True)) if found else 0
     if not seconds:
         return None
     size, unit = next(one for one in _UNITS if seconds % one[0] == 0)

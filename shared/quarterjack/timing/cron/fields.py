@@ -106,10 +106,9 @@ def number(token: FieldToken, spec: FieldSpec, text: str) -> int:
     if spec is WEEKDAY and value == 7:
         return 7  # Sunday at the end of a range; the caller maps it to 0
     if not spec.low <= value <= spec.high:
-        token.fail(
-            f"{spec.name} {value} is outside {spec.low}-{spec.high}",
-            f"did you mean {min(max(value, spec.low), spec.high)}?",
-        )
+        after = spec.low == 0 and value == spec.high + 1  # 24 is midnight: the first of the next day
+        nearest = 0 if after else min(max(value, spec.low), spec.high)
+        token.fail(f"{spec.name} {value} is outside {spec.low}-{spec.high}", f"did you mean {nearest}?")
     return value
 
 

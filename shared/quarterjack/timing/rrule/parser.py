@@ -100,7 +100,7 @@ def parse_rrule(expression: str) -> Recurrences:
         name, _, until = part.text.upper().partition("=")
         if name == "UNTIL" and ("T" in until) is dated:
             problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
-            part.fail(problem, "write UNTIL=20261224" if dated else "write UNTIL=20261224T235959")
+            part.fail(problem, f"write UNTIL={until[:8] if dated else f'{until}T235959'}, the last day")
     timed = bool(rules or start) and not dated  # what recurs has a time of day
     added, days_added = _dates(dates["RDATE"], timed=timed)
     removed, days_removed = _dates(dates["EXDATE"], timed=timed)
