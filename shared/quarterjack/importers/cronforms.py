@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.importers.cronlines import FIELD, FLAGS, SETTING, USER, CrontabForm, words_of
+from quarterjack.importers.cronlines import FIELD, FLAGS, SETTING, USER, CrontabForm, begins_for_web2py, words_of
 from quarterjack.importers.text import starts_another
 
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
@@ -122,7 +122,13 @@ def _may_be_a_user(word: str) -> bool:
 def _begins_a_command(second: str, word: str) -> bool:
     """Whether the second word would hardly be the argument of the first: ``app ( cd …``, ``radio nice …``, ``news /usr/bin/expire``."""
     own = second.rpartition("/")[2].startswith(word)
-    return own or second[:1] in ("(", "{") or second in _BEGINNINGS or _EXECUTABLE.match(second) is not None
+    return (
+        own
+        or second[:1] in ("(", "{")
+        or begins_for_web2py(second)
+        or second in _BEGINNINGS
+        or _EXECUTABLE.match(second) is not None
+    )
 
 
 def _first_words(text: str) -> list[tuple[str, str]]:

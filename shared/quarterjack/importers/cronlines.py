@@ -26,7 +26,8 @@ USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
 FLAGS = re.compile(r"-[nqs]+")  # of BSD and cronie, before a command: mail failures alone, no log, skip while it runs
 _FLAGGED = re.compile(rf"((?:{FLAGS.pattern}[ \t]+)*)(.*)", re.DOTALL)
 _HEADING = re.compile(  # of the columns, or for another program
-    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|\bperiod\b.{1,40}\bdelay\b.{1,40}\bident|^ident\s|\bvim?:\s",
+    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|\bperiod\b.{1,40}\bdelay\b.{1,40}\bident|^ident\s"
+    r"|\bvim?:\s|\b(ana)?cron(tab)?\([158]\)|^(\((days?|min(ute)?s?|h(ou)?rs?)\)\s*)+$",
     re.IGNORECASE,
 )
 _LEGEND = re.compile(  # minute (0 - 59)
@@ -37,6 +38,15 @@ _DAY_NAMES = r"(?:SUN|MON|TUE|WED|THU|FRI|SAT)"
 _MORE_FIELDS = re.compile(rf"[0-9*?][0-9*?,/LW#-]*|{_DAY_NAMES}(?:[,-]{_DAY_NAMES})*(?:#[1-5]|L)?", re.IGNORECASE)
 _DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$|^[|\u250c\u2502\u2514]")
 _MORE = "supercronic has seconds first and the year last; declare it: expression: '*/5 * * * * *' has seconds, cron(…) a year"
+_OF_WEB2PY = re.compile(r"\*{1,2}[A-Za-z_]\w*/\S")
+_WEB2PY = (
+    "is a line of web2py, whose cron runs scripts and controllers of its own after a star: declare it, with the command"
+    " python web2py.py -S APP -M -R SCRIPT"
+)
+_OF_ANACRON = re.compile(r"[0-9]+[ \t]+[0-9]+[ \t]+[A-Za-z][\w.:-]*[ \t]+\S")  # the beginning of its line
+_VARIABLE = r"\$\{?(?P<name>[A-Za-z_]\w*)"
+_VARIED = re.compile(rf"[0-9*,/-]*{_VARIABLE}\}}?[0-9*,/-]*")  # a field
+_VARIED_TIMES = re.compile(rf"""["']?{_VARIABLE}(?:[:?=+-][^}}]*)?\}}?["']?[ \t]+\S""")  # before a command
 _OF_FCRON = re.compile(r"[&!]|%[a-z]+\b|@(?:[a-z]+\(|[ \t]*[0-9])")
 _DECLARE = "is a line of fcron: declare it, @ 30 as rate(30 minutes), & with five fields without the & and its options"
 
@@ -103,7 +113,10 @@ Read = CrontabSetting | CrontabEntry | UnreadableLine
 
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
     """The lines, without comments and empty ones. Raises InvalidInput for one that no crontab has."""
-    comment: list[str] = []  # lines of the comment that may belong to the next entry
+    comment, continued = (
+        list[str](),
+        False,
+    )  # lines of the comment that may belong to the next entry; the line before goes on
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.removesuffix("\r")
         if len(line) > LONGEST:
@@ -111,11 +124,16 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             raise InvalidInput(f"{source}:{number}", without_secrets(line), f"has {len(line):,} characters", remedy)
         stripped = line.strip(" \t")
         if stripped and not stripped.startswith("#"):
-            yield _read(number, line, " ".join(comment), form)
-            comment = []
+            names = [] if continued else _variables_of(stripped)
+            yield (
+                UnreadableLine(number, line, _replace(names)) if names else _read(number, line, " ".join(comment), form)
+            )
+            comment, continued = [], line.endswith("\\")
             continue
         words = stripped.lstrip("#").strip()
-        if not words or _looks_like_an_entry(words) or _is_no_text(words):  # ends it, as an entry commented out does
+        if (
+            not words or _looks_like_an_entry(words, form) or _is_no_text(words)
+        ):  # ends it, as an entry commented out does
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
             comment.append(words)
@@ -124,7 +142,7 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
 def is_timed(text: str, form: CrontabForm) -> bool:
     """Whether a line begins as an entry does, with times or a period; an entry may be wrong for all that."""
     line = text.lstrip(" \t")
-    if line.startswith("@") or _OF_FCRON.match(line):
+    if line.startswith("@") or _OF_FCRON.match(line) or _variables_of(line):
         return True
     if form is CrontabForm.ANACRON:
         return line[:1].isdecimal()
@@ -138,7 +156,24 @@ def _is_no_text(words: str) -> bool:
     return ruled or _HEADING.search(words) is not None or _LEGEND.search(words) is not None
 
 
-def _looks_like_an_entry(text: str) -> bool:
+def _variables_of(line: str) -> list[str]:
+    """The variables in place of the times of a line, or of fields of them."""
+    words = words_of(line, 5)[:5]
+    varied = [found for word in words if (found := _VARIED.fullmatch(word))]
+    if varied and len(words) == 5 and all(FIELD.fullmatch(word) or _VARIED.fullmatch(word) for word in words):
+        return [found["name"] for found in varied]
+    whole = _VARIED_TIMES.match(line)
+    return [whole["name"]] if whole else []
+
+
+def _replace(names: Sequence[str]) -> str:
+    listed = " ".join(f"${name}" for name in names)
+    return f"has a variable in place of its times: export it, then envsubst '{listed}' < FILE | quarterjack import crontab -"
+
+
+def _looks_like_an_entry(text: str, form: CrontabForm) -> bool:
+    if form is CrontabForm.ANACRON and _OF_ANACRON.match(text):
+        return True
     words = words_of(text, 5)
     if len(words) == 6 and all(FIELD.fullmatch(word) for word in words[:5]):
         return any(not word.isalpha() for word in words[:5])
@@ -179,7 +214,8 @@ def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str |
         remedy = "; --user if this crontab has no users in it" if users else ""
         return f"is neither NAME=value nor {when} and {_REST[form]}{remedy}"
     if form is CrontabForm.ANACRON:
-        return None
+        known = words[0].isdecimal() or words[0].startswith("@")
+        return None if known else f"the period {words[0]!r} is neither a number of days nor @daily, @weekly or @monthly"
     if not line.startswith("@") and (more := _MORE_FIELDS.fullmatch(_BLANKS.split(words[5], maxsplit=1)[0])):
         return f"has more than five fields: {more[0]!r} is no command; {_MORE}"
     why = _why_no_user(words[-2]) if form is CrontabForm.SYSTEM else None
@@ -189,10 +225,17 @@ def _why_unreadable(line: str, words: Sequence[str], form: CrontabForm) -> str |
 def _why_no_command(rest: str) -> str | None:
     """Why the rest of a line begins with an option that no cron has, or has nothing after those."""
     _, command = _without_flags(rest)
+    if begins_for_web2py(command):
+        return _WEB2PY
     if command and command[0] != "-":
         return None
     first = (command or rest).split()[0]
     return f"has {first!r} where its command begins; BSD's cron takes -n, -q and -s there, and a command after them"
+
+
+def begins_for_web2py(text: str) -> bool:
+    """Whether a text begins as a command in a crontab of web2py: ``*applications/shop/cron/expire.py``."""
+    return _OF_WEB2PY.match(text) is not None
 
 
 def _without_flags(rest: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ _ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json)$", re.IGNOR
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "for", "while", "case", "esac", "!", "in"})
 _GUARDS = frozenset(
     {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}
-    | {"exit", "which", "type", "unset", "trap", "mkdir", "read"}
+    | {"exit", "which", "type", "unset", "trap", "mkdir", "read", "module"}
 )
 # Programs that run another one: their options that have a value, and how many words stand before the program.
 _WRAPPERS = {

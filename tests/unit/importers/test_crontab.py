@@ -589,6 +589,7 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("su-exec www-data /usr/local/bin/eppitnic poll", "eppitnic"),
         ("run-one /srv/f.sh", "f"),
         ("bundle install", "bundle"),
+        (". /etc/modules/init; module load netcdf; sh /save/drive_wafs > /tmp/err 2>&1", "drive_wafs"),
     ],
 )
 def test_a_name_comes_from_what_runs_and_not_from_what_starts_it(command: str, name: str) -> None:
@@ -646,6 +647,8 @@ def test_another_option_before_the_command_is_refused(line: str, word: str) -> N
         "# │ ┌──────────── Minute",
         "#period in days   delay in minutes   job-identifier   command",  # Red Hat's and Gentoo's anacrontab
         "# format: period delay job-identifier command",
+        "#(days)\t(min)",
+        "# See crontab(5) for field format.",
     ],
 )
 def test_rulers_are_no_descriptions(comment: str) -> None:
@@ -774,6 +777,54 @@ def test_programs_of_node_are_no_users() -> None:
 ANACRON = (
     "SHELL=/bin/sh\n1 0 cron.daily run-parts /etc/cron.daily\n@monthly 0 cron.monthly run-parts /etc/cron.monthly\n"
 )
+
+
+def test_an_entry_of_anacron_that_is_commented_out_describes_nothing() -> None:
+    text = (
+        "# the old one\n# 1\t5\tcron.daily\tnice run-parts /etc/cron.daily\n1 0 cron.daily run-parts /etc/cron.daily\n"
+    )
+    (words,) = crontab(text, "etc/anacrontab").schedules.values()
+    assert words["description"] == "cron.daily"
+
+
+def test_a_period_that_is_none_is_named() -> None:
+    (line,) = crontab("ho 7 weekly a\n1 5 daily b", "etc/anacrontab").lines[:1]
+    assert line.notes == ("the period 'ho' is neither a number of days nor @daily, @weekly or @monthly",)
+
+
+@pytest.mark.parametrize("command", ["*applications/shop/cron/expire.py", "**scripts/sweep.py -x", "*tasks/mail"])
+def test_a_command_of_web2py_is_refused(command: str) -> None:
+    """Its own cron reads crontabs with users, in which a star stands for a web2py that runs the script."""
+    found = crontab(f"0 1 * * * root {command}\n@hourly root {command}\n0 2 * * * root a")
+    assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.LEFT, Conversion.EXACT]
+    assert "is a line of web2py" in found.lines[0].notes[0]
+    (doubted,) = crontab(f"0 1 * * * shop {command}").lines
+    assert (doubted.fit, "--system" in doubted.notes[0]) == (Conversion.DIFFERS, True)
+    (refused,) = crontab(f"0 1 * * * shop {command}", form=CrontabForm.SYSTEM).lines
+    assert "is a line of web2py" in refused.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "variables"),
+    [
+        ("${CRON_SCHEDULE} cd /app && ./run", "$CRON_SCHEDULE"),
+        ("$WHEN root ./run", "$WHEN"),
+        ('"${WHEN:-0 3 * * *}" ./run', "$WHEN"),
+        ("0 ${BACKUP_HOUR} * * * ./backup", "$BACKUP_HOUR"),
+        ("*/$N * * * ${DAYS} $HOME/bin/run", "$N $DAYS"),
+    ],
+)
+def test_a_variable_in_place_of_times_is_named_with_what_replaces_it(line: str, variables: str) -> None:
+    (found,) = crontab(line).lines
+    assert found.fit is Conversion.LEFT
+    assert found.notes == (
+        f"has a variable in place of its times: export it, then envsubst '{variables}' < FILE | quarterjack import crontab -",
+    )
+
+
+def test_the_rest_of_a_split_line_is_not_taken_for_a_variable() -> None:
+    found = crontab("0 8 * * * cd /srv && \\\n  $HOME/venv/bin/python report.py\n")
+    assert "is neither" in found.lines[1].notes[0]
 
 
 def test_an_anacrontab_is_known_by_its_lines_too() -> None:
