@@ -117,7 +117,7 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
             found.left(
                 node.line,
                 "an entry",
-                "it has no Name: give what aws scheduler get-schedule prints",
+                "it has no Name, so it is no schedule and no rule: give what aws scheduler get-schedule prints",
             )
         return
     text = f"{group}/{name}" if group not in (None, "default") else name

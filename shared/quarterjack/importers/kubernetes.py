@@ -16,7 +16,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
 from quarterjack.importers.manifest import FieldRules, Manifest
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
-from quarterjack.importers.templates import read_rendered, refuse_template, why_not
+from quarterjack.importers.templates import put_in_later, read_rendered, refuse_template, why_not
 from quarterjack.importers.text import names_a_secret, stem_of
 
 _OVERLAP = {"Allow": None, "Forbid": "skip", "Replace": "terminate_other"}
@@ -28,6 +28,10 @@ _DURATION = re.compile(r"(\d+)(h|m|s)")
 _LONGEST = 256 * 1024  # characters of variables or arguments with their references replaced: no payload is larger
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _DESCRIPTION = "kubernetes.io/description"
+_DECIDING = (
+    *(("metadata", name) for name in ("name", "namespace")),
+    *(("spec", name) for name in ("schedule", "timeZone", "suspend", "concurrencyPolicy")),
+)
 _JOB = ("spec", "jobTemplate", "spec")
 _POD = (*_JOB, "template", "spec")
 
@@ -126,6 +130,8 @@ def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) 
     manifest, notes = Manifest(node, _RULES), list[str]()
     name = _name(node) or f"cronjob-{node.line}"
     try:
+        if later := put_in_later(node, *_DECIDING):
+            raise NotMapped(later)
         words: dict[str, Any] = {
             "job": job,
             **_times(manifest, timezone),

@@ -64,11 +64,30 @@ _KINDS = (
 _UNRENDERED = (  # a command may have {{.Names}} and {{json .}} of Go
     re.compile(
         r"^(?![ \t]*#)[^\n]*(?:\{\{-?[ \t]{0,9}(?!(?:end|else)\b)[A-Za-z_][\w.]{0,99}[ \t]{0,9}(?:\|[^\n}]{0,99})?-?\}\}"
-        r"|<%[=-]|\{%-?[ \t]{0,9}(?:if|for|set|include|end\w+|else)\b)",
+        r"|<%[=-]|\{%-?[ \t]{0,9}(?:if|for|set|include|end\w+|else)\b|%\{~?[ \t]{0,9}(?:if|for|end\w+|else)\b)",
         re.MULTILINE,
     ),
     "has placeholders of a template",
     "render the template first, and import what it becomes",
+)
+_XML = (re.compile(r"\A\s*<(?:\?xml\b|!--|[A-Za-z])"), "is XML", "declare its schedules, with jobs that do the work")
+_NOT_YAML = (  # by the first that fits
+    _XML,
+    (
+        re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE),
+        "is a text in Markdown",
+        "give what is in its block of code alone",
+    ),
+    (
+        re.compile(r"^(?:package[ \t]+\w+[ \t]*$|#\w+:[ \t]*\{)", re.MULTILINE),
+        "looks like CUE",
+        "cue export FILE --out yaml | quarterjack import kubernetes -",
+    ),
+    (
+        re.compile(r"^(?:local[ \t]+\w+[ \t]*=|function\()", re.MULTILINE),
+        "looks like Jsonnet",
+        "jsonnet FILE | quarterjack import kubernetes -",
+    ),
 )
 _JSON = re.compile(r"\s*(?:\[|\{\s*\")")
 _DECIDING = re.compile(  # fields of a schedule; others have texts of other programs
@@ -126,6 +145,7 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         "is a text in Markdown",
         "give the crontab in it alone",
     ),
+    ("crontab", *_XML),
     (
         "crontab",
         re.compile(r"\A\s*[\[{]\s*[\"{}\]]"),
@@ -145,7 +165,12 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         "quarterjack import crontab FILE",
     ),
 )
+_IN_THE_CLUSTER = "what it becomes is in the cluster: kubectl get cronjobs -A -o yaml | quarterjack import kubernetes -"
+_DEPLOYING = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet"})  # of Flux, k3s and Argo CD
+_LATER = re.compile(r"\$\{?[A-Za-z_(]|<[A-Za-z]|__[A-Z]|@@\w|%[A-Z]\w*%")  # a value that is put in later
 _OTHERS = {
+    "Template": "a template of OpenShift: oc process -f FILE -p NAME=VALUE -o yaml | quarterjack import kubernetes -",
+    "Kustomization": "it names other files: kubectl kustomize FOLDER | quarterjack import kubernetes -",
     "CronWorkflow": "a CronWorkflow of Argo is not read: declare its schedule, with a job that does what its workflow does",
     "PingSource": "a PingSource of Knative is not read: declare its schedule, with a job that posts its data",
     "ScheduledSparkApplication": "it is not read: declare its schedule, with a job that submits the application",
@@ -177,7 +202,7 @@ def read_rendered(text: str, source: str) -> list[YamlNode]:
     try:
         documents = list(read_documents(text, source))
     except InvalidInput:
-        _refuse_any([_HELM, _UNRENDERED], text, source)
+        _refuse_any([_HELM, _UNRENDERED, *_NOT_YAML], text, source)
         raise
     for leaf in (leaf for document in documents for leaf in document.leaves() if isinstance(leaf.value, str)):
         for place, (pattern, problem, remedy) in _IN_VALUES:
@@ -198,11 +223,27 @@ def _refuse(text: str, source: str, found: re.Match[str], problem: str, remedy: 
     raise InvalidInput(f"{source}:{line}", without_secrets(text.split("\n")[line - 1].strip())[:60], problem, remedy)
 
 
+def put_in_later(node: YamlNode, *paths: tuple[str, ...]) -> str | None:
+    """Why a document is not converted, if one of these fields has a placeholder: ``${SCHEDULE}``; None: none has."""
+    found = ((path, node.get(*path)) for path in paths)
+    later = next(((path, one) for path, one in found if one is not None and _LATER.search(str(one.value))), None)
+    if later is None:
+        return None
+    path, one = later
+    return (
+        f"line {one.line}: {'.'.join(path)} {str(one.value)!r} is put in later:"
+        " replace it first, as envsubst < FILE does, or render the template"
+    )
+
+
 def why_not(node: YamlNode, kind: object) -> tuple[bool, str]:
     """Whether a document that is no CronJob may be due at a time, and why it is not converted."""
+    timed = [leaf for leaf in node.leaves() if _is_timed(leaf)]
+    version = node.get("apiVersion")
+    if kind in _DEPLOYING or (version is not None and str(version.value).startswith("kustomize.toolkit.")):
+        return bool(timed), _IN_THE_CLUSTER
     if known := _OTHERS.get(str(kind)):
         return True, known
-    timed = [leaf for leaf in node.leaves() if _is_timed(leaf)]
     workflow = kind is None and node.get("on") is not None and node.get("jobs") is not None
     what = "it is a workflow of GitHub Actions" if workflow else "it is no CronJob and is not read"
     if timed:

@@ -348,3 +348,79 @@ def test_a_text_that_is_no_crontab_is_named_in_one_sentence(text: str, what: str
 def test_a_crontab_with_a_bad_line_is_read_all_the_same() -> None:
     found = read_crontab("#!/usr/bin/crontab\n0 5 * * * /bin/a\nfi\n0 6 * * * /bin/b\n", "t")
     assert (len(found.schedules), found.not_taken) == (2, 1)
+
+
+OPENSHIFT = """kind: Template
+apiVersion: template.openshift.io/v1
+objects:
+- kind: CronJob
+  metadata: {name: "${NAME}"}
+  spec: {schedule: "${SCHEDULE}"}
+"""
+KUSTOMIZATION = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [cronjob.yaml]\n"
+RELEASE = "kind: HelmRelease\nmetadata: {name: backup}\nspec: {values: {schedule: 0 3 * * *}}\n"
+FLUX = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {path: ./jobs}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy", "is_entry"),
+    [
+        (OPENSHIFT, "oc process -f FILE -p NAME=VALUE -o yaml | quarterjack import kubernetes -", True),
+        (KUSTOMIZATION, "kubectl kustomize FOLDER | quarterjack import kubernetes -", True),
+        (RELEASE, "kubectl get cronjobs -A -o yaml | quarterjack import kubernetes -", True),
+        (FLUX, "kubectl get cronjobs -A -o yaml | quarterjack import kubernetes -", False),
+    ],
+    ids=["openshift", "kustomize", "a release of flux", "a kustomization of flux"],
+)
+def test_a_manifest_that_becomes_others_is_named_with_the_way_to_them(text: str, remedy: str, is_entry: bool) -> None:
+    """A kustomization had nothing that is due, and a template of OpenShift was to be declared."""
+    (line,) = read_kubernetes(text, "t").lines
+    assert (line.fit, line.is_entry) == (Conversion.LEFT, is_entry)
+    assert line.notes[0].endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("metadata:\n  %{~ if length(labels) > 0 }\n  labels: a\n", "t:2=.*has placeholders of a template"),
+        ("# Jobs\n\nAdd: this\n\n```yaml\nkind: CronJob\n```\n", "t:5=.*is a text in Markdown; give what is in its"),
+        ('package jobs\n\n#Job: {\n\tkind: "CronJob"\n}\n', "t:1=.*looks like CUE; cue export FILE --out yaml [|]"),
+        ('#Job: {\n\tkind: "CronJob"\n}\nschedule: "0 3 * * *"\n', "t:1=.*looks like CUE"),
+        ("local k = 5;\n{\n  cron: k.new('0 3 * * *', []),\n}\n", "t:1=.*looks like Jsonnet; jsonnet FILE [|]"),
+        ('<?xml version="1.0"?>\n<job>a: b: c</job>\n', "t:1=.*is XML; declare its schedules"),
+    ],
+    ids=["terraform's templatefile", "markdown", "cue", "cue without a package", "jsonnet", "xml"],
+)
+def test_what_is_not_yaml_is_called_what_it_is(text: str, what: str) -> None:
+    """It was said to be YAML with a text that lacks its quotes."""
+    with pytest.raises(InvalidInput, match=f"^{what}"):
+        read_kubernetes(text, "t")
+
+
+def test_a_configuration_of_quartz_is_no_crontab() -> None:
+    text = '<?xml version="1.0"?>\n<cron-expression>0 0/5 * * * ?</cron-expression>\n'
+    with pytest.raises(InvalidInput, match=r"^t:1=.*is XML; declare its schedules"):
+        read_crontab(text, "t")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "schedule: '${SCHEDULE}'",
+        "schedule: $cron-daily",
+        "schedule: 0 5 * * *\n  timeZone: <zone>",
+        "schedule: 0 5 * * *\n  timeZone: __ZONE__",
+        "schedule: 0 5 * * *\n  suspend: ${suspend}",
+        "schedule: 0 ${HOUR} * * *",
+    ],
+)
+def test_a_field_of_a_manifest_that_is_put_in_later_is_named(field: str) -> None:
+    container = "jobTemplate: {spec: {template: {spec: {containers: [{command: [a]}]}}}}"
+    (line,) = read_kubernetes(f"kind: CronJob\nmetadata: {{name: x}}\nspec:\n  {field}\n  {container}\n", "t").lines
+    assert line.fit is Conversion.LEFT
+    assert "is put in later: replace it first, as envsubst < FILE does, or render the template" in line.notes[0]
+
+
+def test_a_name_that_is_put_in_later_is_named() -> None:
+    (line,) = read_kubernetes("kind: CronJob\nmetadata: {name: 'a-${ENV}'}\nspec: {schedule: 0 5 * * *}\n", "t").lines
+    assert "line 2: metadata.name 'a-${ENV}' is put in later" in line.notes[0]
