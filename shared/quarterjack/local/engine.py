@@ -4,10 +4,7 @@ The emulator executes code on this machine (Lambda functions, and jobs through t
 requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
 the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
 
-Private functions of MiniStack's services are replaced in ``parse_once`` and the package ``emulator``, nowhere else.
-The first replaces ``_evaluate_condition`` of DynamoDB, which parses the key condition of a query once for each item of the partition. A
-tenant's schedules are one partition: with 10,000 of them a page of 100 took 0.2 s, nearly all of it parsing. The meaning of a condition
-stays MiniStack's, except for that of most queries, one key equal to a text. A release without these names is left as it is.
+Private functions of MiniStack's services are replaced in the package ``emulator``, nowhere else.
 """
 
 from __future__ import annotations
@@ -26,8 +23,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from quarterjack.local.emulator.conditions import quicken_conditions
+from quarterjack.local.emulator.items import quicken_items
 from quarterjack.local.emulator.queues import index_queues
-from quarterjack.local.emulator.statements import remember_statements
+from quarterjack.local.emulator.statements import quicken_statements
 from quarterjack.local.emulator.streams import complete_streams
 from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
 
@@ -111,37 +110,6 @@ async def _forbid(scope: Scope, send: Callable[..., Any], reason: str) -> None:
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-_KEYS = "KeyConditionExpression"
-_MOST = 1_000  # conditions remembered: this package has a few dozen
-
-
-def parse_once(dynamodb: Any) -> None:
-    """Let MiniStack's module of DynamoDB remember the key conditions that it has checked."""
-    if not all(hasattr(dynamodb, name) for name in ("_evaluate_condition", "_tokenize", "_ExprEval")):
-        return
-    evaluate, parsed = dynamodb._evaluate_condition, dict[str, Any]()  # noqa: SLF001 (there is no other way in)
-
-    def remembering(expression: str, item: Any, values: Any, names: Any, slot: str = "ConditionExpression") -> Any:
-        if slot == _KEYS and expression in parsed:
-            tokens = parsed[expression]
-            equal = _is_equal(tokens, item, values, names)
-            return dynamodb._ExprEval(tokens, item, values, names).evaluate() if equal is None else equal  # noqa: SLF001 (the same)
-        result = evaluate(expression, item, values, names, slot=slot)
-        if slot == _KEYS and len(parsed) < _MOST:
-            parsed[expression] = dynamodb._tokenize(expression)  # noqa: SLF001 (the same)
-        return result
-
-    dynamodb._evaluate_condition = remembering  # noqa: SLF001 (the same)
-
-
-def _is_equal(tokens: Any, item: Any, values: Any, names: Any) -> bool | None:
-    """The value of the condition ``#key = :text``, which most queries have; None for another condition."""
-    if [token[0] for token in tokens[:-1]] != ["NAME_REF", "EQ", "VALUE_REF"]:  # the last one is the end
-        return None
-    name, wanted = tokens[0][1], values.get(tokens[2][1])
-    return bool(item.get(names.get(name)) == wanted) if isinstance(wanted, dict) and "S" in wanted else None
-
-
 def _is_issued(access_key: str, session_token: str | None) -> bool:
     """Whether it is a key of an IAM user or of an assumed role. Keys that stand for an account are no secret."""
     iam = import_module("ministack.core.iam_evaluator")
@@ -158,9 +126,10 @@ def main() -> None:
     process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
     """
     dynamodb = import_module("ministack.services.dynamodb")
-    parse_once(dynamodb)
+    quicken_items(dynamodb)
+    quicken_conditions(dynamodb)
+    quicken_statements(dynamodb)
     complete_streams(dynamodb)
-    remember_statements(dynamodb)
     index_queues(import_module("ministack.services.sqs"), fair=os.environ.get(FAIR_QUEUES) != "false")
     emulator: Any = import_module("ministack.app")
     key = os.environ["AWS_ACCESS_KEY_ID"]
