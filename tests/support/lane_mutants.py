@@ -156,8 +156,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "what has aged is held with its own lane",
         "fires/backpressure.py",
-        "for each in (lane, entry.priority)))",
-        "for each in (entry.priority, entry.priority)))",
+        "own if lane is entry.priority else part_of(entry.queue, lane, work)",
+        "own",
     ),
     (
         "what has not aged goes with what has",

@@ -763,8 +763,8 @@ MUTANTS = (
     Mutant(
         "what was held back counts as missed",
         "fires/chain.py",
-        "if plan.passed and (excused :=",
-        "if not plan.passed and (excused :=",
+        "    if plan.passed:\n        following",
+        "    if not plan.passed:\n        following",
         PRESSURE,
     ),
     Mutant(
@@ -799,8 +799,8 @@ MUTANTS = (
     Mutant(
         "ignore UnprocessedItems",
         "dynamodb/table_client.py",
-        '{_range_key(request) for request in answer.get("UnprocessedItems", {}).get(self.name, [])}',
-        "set()",
+        'answer.get("UnprocessedItems", {}).get(self.name)\n        if not refused',
+        'answer.get("UnprocessedItems", {}).get(self.name)\n        if True',
         CONTRACT,
     ),
     Mutant(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 from quarterjack.domain.names import RunRef, parse_run_id, storable
@@ -114,7 +115,7 @@ class Message:
             "backfill": self.backfill,
             "waited": sorted(self.waited),
         }
-        body |= {name: value for name, value in optional.items() if value}
+        body |= filter(itemgetter(1), optional.items())
         return _encode(body | dict(self.later))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import Literal
 
 from quarterjack.domain.names import RunRef
@@ -128,7 +127,7 @@ class RunRow:
         The fires of a backfill are late by design. A fire that waited for other runs of its schedule is judged as of that wait's begin:
         the schedule's own policy delayed it after that.
         """
-        ready = min((at for at in (self.started_at, self.turn_waited_since) if at is not None), default=0)
+        ready = min(filter(None, (self.started_at, self.turn_waited_since)), default=0)
         if max(self.created_at, ready) - self.due <= MISSED or self.backfill is not None:
             return False
         return self.ref.is_fire or self.skipped_until is not None
@@ -203,11 +202,11 @@ class AgendaEntry:
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
     job: str | None = None  # chain: the name of its job
     priority: Priority = Priority.NORMAL  # chain and run: of its runs, as far as that is known
+    # ``due#kind#id``: sorts by time; two chains of one revision that meet become one.
+    key: str = field(init=False, compare=False, repr=False)
 
-    @cached_property
-    def key(self) -> str:
-        """``due#kind#id``: sorts by time; two chains of one revision that meet become one."""
-        return f"{stamp(self.due)}#{self.kind}#{self.id}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{stamp(self.due)}#{self.kind}#{self.id}")
 
     @property
     def tenant(self) -> str:

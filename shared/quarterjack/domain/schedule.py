@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 from quarterjack.domain.names import schedule_owner
@@ -95,11 +95,11 @@ class Revision:
     failing: int = 0  # 1 during an incident: workers read it with the revision and then report a success
     actor: str | None = None  # who made it; None: an earlier release
 
-    @cached_property
+    @property
     def owner(self) -> str:
-        return schedule_owner(self.tenant, self.name)
+        return f"{self.tenant}/{self.name}"
 
-    @cached_property
+    @property
     def id(self) -> str:
         """``tenant/name#number``: the id of its chain entries."""
         return f"{self.owner}#{self.number}"

@@ -92,7 +92,10 @@ class TableClient:
     ) -> tuple[list[str], list[tuple[str, dict[str, Any]]], int]:
         requests = [request for _, request in part]
         answer = self.client.call_once("batch_write_item", RequestItems={self.name: requests})
-        unprocessed = {_range_key(request) for request in answer.get("UnprocessedItems", {}).get(self.name, [])}
+        refused = answer.get("UnprocessedItems", {}).get(self.name)
+        if not refused:
+            return [key for key, _ in part], [], 0
+        unprocessed = {_range_key(request) for request in refused}
         left = [each for each in part if each[0] in unprocessed]
         return [key for key, _ in part if key not in unprocessed], left, len(left)
 

@@ -28,7 +28,7 @@ from quarterjack.domain.queue import DEFAULT_QUEUE, held_part, lane_for, part_na
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
-from quarterjack.fires.gates import Gate, PlanLimit
+from quarterjack.fires.gates import UNLIMITED, Gate, PlanLimit
 from quarterjack.fires.waits import age_of, standings_of
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
@@ -91,7 +91,8 @@ class BackpressureCheck(Gate):
 
     def limit(self, entry: AgendaEntry) -> PlanLimit:
         """While the own lane of an aged chain is held, its plan goes no further than the fires that have aged."""
-        return PlanLimit(until=self._until.get(entry.key))
+        until = self._until.get(entry.key)
+        return UNLIMITED if until is None else PlanLimit(until=until)
 
     def _admits(self, entry: AgendaEntry, parts: EntryParts, now: int) -> bool:
         if not self._may_go(parts.taken, entry.tenant):
@@ -191,7 +192,8 @@ class EntryParts(NamedTuple):
 def parts_of(entry: AgendaEntry, now: int, work: WorkQueue) -> EntryParts:
     """The parts of its queue that an entry of a chain or a single run is judged by."""
     lane = lane_for(entry.priority, entry.due, now, work.low_age)
-    return EntryParts(*(part_of(entry.queue, each, work) for each in (lane, entry.priority)))
+    own = part_of(entry.queue, entry.priority, work)
+    return EntryParts(own if lane is entry.priority else part_of(entry.queue, lane, work), own)
 
 
 def part_of(queue: str | None, lane: Priority, work: WorkQueue) -> str | None:

@@ -26,7 +26,7 @@ from quarterjack.domain.notice import BREAKERS, BreakerNotice, notice_key
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Unavailable
-from quarterjack.fires.gates import Gate, PlanLimit
+from quarterjack.fires.gates import UNLIMITED, Gate, PlanLimit
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.tenants.breaker import HINTS, Hint, OpenPeriod, TenantBreakers, parse_breakers
 from quarterjack.stores.records import Record
@@ -157,7 +157,8 @@ class BreakerCheck(Gate):
 
     def limit(self, entry: AgendaEntry) -> PlanLimit:
         """The share of an entry in the probes of its open breaker."""
-        return PlanLimit(fires=self._most.get(entry.key))
+        most = self._most.get(entry.key)
+        return UNLIMITED if most is None else PlanLimit(fires=most)
 
     def close_quiet(self) -> None:
         """Close the breakers for which nothing waits any more. A tick that has nothing due looks for them once in _LOOK minutes."""

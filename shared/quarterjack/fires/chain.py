@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import Revision
@@ -31,10 +30,12 @@ from quarterjack.fires.gates import plan_limit
 from quarterjack.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.state.catch_up import LATE
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
 _FIRES_AT_ONCE = 2_000  # fires claimed and sent together: bounds memory and fills batches
+_NONE_MISSED = MissedResult()
 _PASSED_PER_FIRE = 50  # skipped fires that take as much memory as one claimed fire
 
 
@@ -50,7 +51,7 @@ def advance_chains(entries: Sequence[AgendaEntry], context: FireContext) -> Tick
         except Exception as problem:  # noqa: BLE001 (an unreadable rule, or one of a later release: this entry's own failure)
             counts += failed_at(entry, problem)
             continue
-        group.append(_PlannedEntry(entry, revision, plan))
+        group.append(_PlannedEntry(entry, revision, plan, [FireClaim(revision, fire) for fire in plan.fires]))
         fires += len(plan.fires) + len(plan.passed) // _PASSED_PER_FIRE
         if fires >= _FIRES_AT_ONCE:
             counts += _carry_out(group, context)
@@ -58,17 +59,14 @@ def advance_chains(entries: Sequence[AgendaEntry], context: FireContext) -> Tick
     return counts + _carry_out(group, context) if group else counts
 
 
-@dataclass(frozen=True)
+@value()
 class _PlannedEntry:
     """A chain entry, the revision that it is about, and what is to be done for it."""
 
     entry: AgendaEntry
     revision: Revision
     plan: ChainPlan
-
-    @cached_property
-    def claims(self) -> list[FireClaim]:
-        return [FireClaim(self.revision, fire) for fire in self.plan.fires]
+    claims: Sequence[FireClaim]  # of the plan's fires
 
 
 def _read_revisions(
@@ -112,9 +110,10 @@ def _plan(revision: Revision, entry: AgendaEntry, context: FireContext, holds: R
         most=LARGEST if limit.fires is None else limit.fires,
     )
     plan = make()
-    following = chain_entry(revision, 0, 0)
-    if plan.passed and (excused := holds.excused(following.queue, following.priority)):
-        return make(excused=excused)
+    if plan.passed:
+        following = chain_entry(revision, 0, 0)
+        if excused := holds.excused(following.queue, following.priority):
+            return make(excused=excused)
     return plan
 
 
@@ -142,6 +141,8 @@ def _send_waiting(
     recorded: Sequence[tuple[_PlannedEntry, MissedResult]], context: FireContext
 ) -> tuple[list[_PlannedEntry], TickCounts]:
     """Send the fires that were to be skipped but have a run that waits; the entries of which all were sent."""
+    if not any(missed.waiting for _, missed in recorded):
+        return [each for each, _ in recorded], NOTHING
     waiting = [[FireClaim(each.revision, fire) for fire in missed.waiting] for each, missed in recorded]
     made = materialise([claim for claims in waiting for claim in claims], context)
     sent = [
@@ -159,7 +160,7 @@ def _record_missed(
     done, counts, now = [], NOTHING, context.clock()
     for each in planned:
         plan, fresh = each.plan, [claim for claim in each.claims if claim.ref in made.fresh]
-        missed = MissedResult()
+        missed = _NONE_MISSED
         try:
             if plan.passed or any(now - claim.fire > LATE for claim in fresh):
                 missed = record_missed(each.revision, plan.passed, each.entry.after, context)

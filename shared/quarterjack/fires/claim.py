@@ -6,7 +6,6 @@ import logging
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from quarterjack import tracing
 from quarterjack.domain.message import Message, Wait
@@ -24,6 +23,7 @@ from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.start import delay_for
 from quarterjack.state.transition import Transition
 from quarterjack.stores.schedules import RevisionBatch
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -116,16 +116,16 @@ def messages_of(runs: Sequence[RunRow], services: Services) -> dict[RunRef, Mess
     return found
 
 
-@dataclass(frozen=True)
+@value()
 class FireClaim:
     """One fire to claim for a revision."""
 
     revision: Revision
     fire: int  # UTC ms
+    ref: RunRef = field(init=False)  # of its run
 
-    @cached_property
-    def ref(self) -> RunRef:
-        return fire_ref(self.revision.owner, self.fire)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ref", fire_ref(self.revision.owner, self.fire))
 
     @property
     def held_by(self) -> tuple[str, str, int]:

@@ -28,6 +28,9 @@ class PlanLimit:
         return PlanLimit(min(fires, default=None), min(until, default=None))
 
 
+UNLIMITED = PlanLimit()
+
+
 class Gate(ABC):
     """One reason to hold entries back. Thread-safe; raises nothing."""
 
@@ -38,7 +41,7 @@ class Gate(ABC):
     def limit(self, entry: AgendaEntry) -> PlanLimit:
         """How far the plan of an admitted chain may go now; without a limit, unless a gate says otherwise."""
         del entry
-        return PlanLimit()
+        return UNLIMITED
 
     def has_held(self, tenant: str, job: str, due: int) -> bool:
         """Whether a fire that is claimed now, and was due then (UTC ms), started late on purpose, because this gate held it back."""
@@ -55,7 +58,9 @@ def admitted(gates: Iterable[Gate], entries: Sequence[AgendaEntry]) -> Sequence[
 
 def plan_limit(gates: Iterable[Gate], entry: AgendaEntry) -> PlanLimit:
     """The narrowest limit of all gates."""
-    limit = PlanLimit()
+    limit = UNLIMITED
     for gate in gates:
-        limit = limit.and_also(gate.limit(entry))
+        own = gate.limit(entry)
+        if own is not UNLIMITED:
+            limit = limit.and_also(own)
     return limit

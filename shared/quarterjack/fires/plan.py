@@ -28,6 +28,7 @@ from quarterjack.state.catch_up import (
     take_fires,
 )
 from quarterjack.timing import Timetable, fires, timetable
+from quarterjack.values import value
 
 SHARED = 10  # the most fires of a plan beyond the look-ahead: they share its two writes
 # Such a plan ends at the end of a window, so that two chains of one revision meet again. The offset of the windows depends on the owner, so
@@ -38,7 +39,7 @@ LOOK_BACK = 200  # the last row of skipped fires is searched among so many: manu
 _ROUNDS = 10  # writes before the rows are left to the next tick, because other processes keep changing them
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ChainPlan:
     """The next fires of a chain."""
 

@@ -63,8 +63,9 @@ class SqsWorkQueue(StripedQueue):
 
     def send(self, messages: Sequence[OutgoingMessage]) -> Sequence[bool]:
         accepted = [False] * len(messages)
+        weights = {tenant: self._weight_of(tenant) for tenant in {each.message.run.tenant for each in messages}}
         left = {
-            stripe: [self._entry(place, messages[place]) for place in places]
+            stripe: [self._entry(place, messages[place], weights) for place in places]
             for stripe, places in self._stripes.places(messages).items()
         }
         for _ in self._client.rounds(self._backoff):
@@ -73,13 +74,13 @@ class SqsWorkQueue(StripedQueue):
                 break
         return accepted
 
-    def _entry(self, index: int, outgoing: OutgoingMessage) -> dict[str, Any]:
+    def _entry(self, index: int, outgoing: OutgoingMessage, weights: Mapping[str, int]) -> dict[str, Any]:
         message = outgoing.message
         entry: dict[str, Any] = {
             "Id": str(index),
             "MessageBody": message.encode(),
             "DelaySeconds": outgoing.delay,
-            "MessageGroupId": group_of(message.run, self._weight_of(message.run.tenant)),
+            "MessageGroupId": group_of(message.run, weights[message.run.tenant]),
         }
         if message.trace:
             trace = {"DataType": "String", "StringValue": message.trace}

@@ -61,6 +61,8 @@ _TYPES: Mapping[str, type] = {
 
 def present(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without the attributes that are None: these are not stored."""
+    if None not in row.values():
+        return dict(row)
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -159,20 +161,18 @@ def shard_key(shard: int | str) -> str:
 
 def entry_row(entry: AgendaEntry) -> dict[str, Value]:
     """An entry as a row: a chain's entry has ``after``, the others have their age."""
-    own: dict[str, Value] = (
-        {"after": entry.after} if entry.kind is EntryKind.CHAIN else {"created_at": entry.created_at}
-    )
-    priority = None if entry.priority is Priority.NORMAL else str(entry.priority)
-    return present(
-        {
-            "shard": shard_key(entry.shard),
-            "entry": entry.key,
-            "queue": entry.queue,
-            "job": entry.job,
-            "priority": priority,
-            **own,
-        }
-    )
+    row: dict[str, Value] = {"shard": shard_key(entry.shard), "entry": entry.key}
+    if entry.queue is not None:
+        row["queue"] = entry.queue
+    if entry.job is not None:
+        row["job"] = entry.job
+    if entry.priority is not Priority.NORMAL:
+        row["priority"] = str(entry.priority)
+    if entry.kind is EntryKind.CHAIN:
+        row["after"] = entry.after
+    else:
+        row["created_at"] = entry.created_at
+    return row
 
 
 @reads("entry {entry}")
@@ -189,5 +189,5 @@ def entry_of(row: Mapping[str, Any]) -> AgendaEntry:
         created_at=int(row.get("created_at", 0)),
         queue=None if row.get("queue") is None else str(row["queue"]),
         job=None if row.get("job") is None else str(row["job"]),
-        priority=Priority(row.get("priority", Priority.NORMAL)),
+        priority=Priority(row["priority"]) if "priority" in row else Priority.NORMAL,
     )

@@ -67,7 +67,7 @@ def test_a_process_takes_from_all_stripes_whatever_its_concurrency(concurrency: 
 
     memory = Memory(system_clock, stripes={None: 3}, idle=lambda seconds: threading.Event().wait(min(seconds, 0.02)))
     scheduler = Scheduler(jobs=jobs, services=memory.connect())
-    expected = [scheduler.submit("note").id for _ in range(30)]
+    expected = [scheduler.submit("note", idempotency_key=f"run-{n}").id for n in range(30)]
     assert all(len(stripe) > 3 for stripe in memory.stripes.values())
     with working(memory.connect(), jobs, concurrency):
         assert all_done.wait(PATIENCE)
