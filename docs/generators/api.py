@@ -20,12 +20,13 @@ from quarterjack.sdk.call_verbs import CALLS, OF_TENANTS
 from quarterjack.sdk.schedules import bulk
 from quarterjack.state import backfill, before_start, ending, lease
 from quarterjack.state.transition import Transition
+from quarterjack.state.waits import park
 from quarterjack.web.shapes import remarks
 
 from docs.generators.entries import entry_of
 from docs.generators.text import one_line, variables
 
-_PHASES = (before_start, lease, ending)  # modules of transitions
+_PHASES = (before_start, lease, ending, park)  # modules of transitions
 
 # Order of the public names on the page; other names follow.
 _ORDER = (

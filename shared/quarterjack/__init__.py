@@ -16,7 +16,7 @@ from quarterjack import errors
 
 if TYPE_CHECKING:
     from quarterjack.declare import schedule
-    from quarterjack.domain.job import Context
+    from quarterjack.domain.job import Child, Context
     from quarterjack.domain.policies import PROGRAMMING_ERRORS, Delivery, Retry, Start
     from quarterjack.domain.redaction import Redact
     from quarterjack.domain.run import RunState
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.tenants.figures import TenantFigures
     from quarterjack.sdk.tenants.tenants import Tenants
     from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+    from quarterjack.sdk.waits.signals import SignalOutcome, SignalReceipt
     from quarterjack.settings import Settings
     from quarterjack.timing import Rule, next_fires
     from quarterjack.why.answer import Answer, Cause, Sentence, Verdict
@@ -51,6 +52,7 @@ __all__ = [
     "Answer",
     "AsyncScheduler",
     "Cause",
+    "Child",
     "Context",
     "DeadRun",
     "Delivery",
@@ -77,6 +79,8 @@ __all__ = [
     "Scheduler",
     "Sentence",
     "Settings",
+    "SignalOutcome",
+    "SignalReceipt",
     "SqsQueueView",
     "Start",
     "Tenant",
@@ -96,7 +100,7 @@ __all__ = [
 # Where each name is at home; a test compares this with the imports above.
 _NAMES_BY_HOME = {
     "declare": "schedule",
-    "domain.job": "Context",
+    "domain.job": "Child Context",
     "domain.policies": "PROGRAMMING_ERRORS Delivery Retry Start",
     "domain.redaction": "Redact",
     "domain.run": "RunState",
@@ -112,6 +116,7 @@ _NAMES_BY_HOME = {
     "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
+    "sdk.waits.signals": "SignalOutcome SignalReceipt",
     "sdk.history.views": "JobView QueueView RunningPage SqsQueueView Worker WorkerRun LogLine LogPage",
     "settings": "Settings",
     "timing": "Rule next_fires",

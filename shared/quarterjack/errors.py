@@ -233,6 +233,40 @@ class Continue(JobSignal):
     """
 
 
+class Diverged(JobSignal):
+    """A job that was called again after a wait has asked for its waits and children in another order than before.
+
+    ``place`` is the place of the request, from 1, ``recorded`` the request that the record has there, ``asked`` the present one.
+    """
+
+    def __init__(self, place: int, recorded: str, asked: str) -> None:
+        super().__init__(
+            f"request {place} of this run was {recorded!r} before, and is {asked!r} now: a job that waits is called again from its "
+            "beginning, and asks for the same in the same order; decide by its payload, by steps and by the answers of its waits"
+        )
+        self.place, self.recorded, self.asked = place, recorded, asked
+
+
+class WaitTimedOut(JobSignal, TimeoutError):
+    """No signal came within the time that ``ctx.wait_for`` allows."""
+
+    permanent = True  # the next attempt would find the same
+
+
+class ChildFailed(JobSignal):
+    """A child of ``ctx.gather`` ended without success: ``run_id``, its ``step``, its ``state``, the text of its last ``error``."""
+
+    permanent = True  # the next attempt would find the same
+
+    def __init__(self, run_id: str, step: str, state: str, error: str = "") -> None:
+        super().__init__(f"child {step!r} (run {run_id}) is {state}" + (f": {error}" if error else ""))
+        self.run_id, self.step, self.state, self.error = run_id, step, state, error
+
+
+class Parking(BaseException):
+    """Raised through a job whose run parks. A job lets it pass: a handler for ``Exception`` does not see it."""
+
+
 class UnexpectedStatus(JobSignal):
     """An HTTP job's endpoint returned an unexpected status, ``status_code``.
 

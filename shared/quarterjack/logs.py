@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
@@ -20,6 +20,7 @@ from quarterjack.terminal import in_one_line, printable, span
 log = logging.getLogger(__name__)
 _run: ContextVar[dict[str, Any] | None] = ContextVar("quarterjack_run", default=None)
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 _UNSAID = frozenset({"tenant", "fence", "slice"})  # in lines for people: the run's id has the tenant
@@ -262,3 +263,17 @@ def log_unhandled() -> None:
 def is_readable() -> bool:
     """Whether this process logs lines for people, so that the processes that it starts do, too."""
     return any(isinstance(handler.formatter, ReadableFormatter) for handler in logging.getLogger().handlers)
+
+
+class RunLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger that adds the run's fields to every line.
+
+    A field whose name logging reserves ("name", "module" …), or that is one of the run's, gets a "_" at its end.
+    """
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        run = self.extra or {}
+        given = (kwargs.get("extra") or {}).items()
+        own = {f"{key}_" if key in _TAKEN or key in run else key: value for key, value in given}
+        kwargs["extra"] = {**own, **run}
+        return msg, kwargs

@@ -41,6 +41,7 @@ from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.stores.upkeep import Upkeep
+from quarterjack.stores.waits import Waits
 from quarterjack.ticker.fan_out import HandOver
 
 _LOGS_TIMEOUT = 10  # seconds: shorter than what API Gateway waits
@@ -72,6 +73,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         schedules=ScheduleStore(tables, tenants),
         ledger=Ledger(tables, retention=retention),
         siblings=Siblings(tables, retention=retention),
+        waits=Waits(tables, retention=retention),
         agenda=agenda,
         work=SqsWorkQueue(
             sqs,

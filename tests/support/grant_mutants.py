@@ -6,8 +6,8 @@ GRANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "no worker asks whether the tenant may run the job",
         "worker/admission/admit.py",
-        "    not_granted,\n    shadowed,\n",
-        "    shadowed,\n",
+        "    not_granted,\n    orphaned,\n",
+        "    orphaned,\n",
     ),
     (
         "a profile is believed for a minute",

@@ -11,6 +11,7 @@ from quarterjack.state import before_start, ending
 from quarterjack.state import lease as leasing
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.transition import Transition
+from quarterjack.state.waits import park as waiting
 
 from tests.support.builders import BOOM, NOON, OWNER, a_run
 
@@ -20,6 +21,10 @@ EXPIRES = NOW + 36_500 * DAY  # beyond today: the local cloud deletes what has e
 TTL = EXPIRES // 1000 - 1
 
 A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b", defined_by=1, payload='{"n":1}')  # a backfill's
+
+A_WAIT = waiting.WaitSpec(
+    awaits="sleep", reason="sleeps", wake_at=NOW + MINUTE, not_before=NOW + MINUTE, asked='["sleep 1"]'
+)
 
 _BASE: Row = {
     "owner": OWNER,
@@ -36,10 +41,14 @@ _AHEAD = _BASE | {"fence": 3, "attempt": 1, "max_attempts": 3, "worker": "w", "s
 _OVER = _HELD | {"ended_at": NOW - 5, "ttl": EXPIRES // 1000, "reason": "why"}
 _LEASE = {"state": "RUNNING", "lease_token": "t1"}
 
+_PARKED = _HELD | {"state": "PARKED", "slices": 1, "wait_no": 2, "awaits": "signal:a", "parked_at": NOON}
+
 SITUATIONS: dict[str, Row] = {
     "queued": _WAITS | {"state": "QUEUED"},
     "retrying": _HELD | {"state": "RETRYING", "reason": "failed"},
     "continued": _HELD | {"state": "CONTINUED", "slices": 1},
+    "parked": _PARKED | {"not_before": NOON, "wake_at": NOON},  # its time has come
+    "parked, not due": _PARKED | {"not_before": NOW + LEASE, "wake_at": NOW + LEASE},
     "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
     "just ended": _HELD | _LEASE | {"lease_until": NOW - SKEW},  # its lease, but not the margin
     "abandoned": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1},
@@ -71,7 +80,9 @@ SITUATIONS: dict[str, Row] = {
 }
 
 AHEAD = {"given back unbegun", "vanished ahead"}
-WAITING = {"queued", "retrying", "continued", "queued, cancel asked", "given back unbegun"}
+PARKED = {"parked", "parked, not due"}
+WAITING = {"queued", "retrying", "continued", "queued, cancel asked", "given back unbegun"} | PARKED
+NOT_DUE = {"parked, not due"}
 ABANDONED = {"abandoned", "abandoned, cancel asked", "vanished ahead"}
 HELD = {"running", "just ended", "running, cancel asked"} | ABANDONED
 ASKED = {"queued, cancel asked", "running, cancel asked", "abandoned, cancel asked"}
@@ -123,12 +134,14 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         ),
         "terminate": (build(ending.terminate, revision=2, reason="overlap", **end), WAITING | HELD),
         "give up": (build(before_start.give_up, revision=2, reason="unknown job", failure=BOOM, **end), WAITING),
-        "lease": (build(leasing.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED),
-        "lease, no steal": (build(leasing.lease, steal=False, **lease), WAITING - ASKED),
+        "lease": (build(leasing.lease, steal=True, **lease), (WAITING | ABANDONED) - ASKED - NOT_DUE),
+        "lease, no steal": (build(leasing.lease, steal=False, **lease), WAITING - ASKED - NOT_DUE),
         "lease, first": (build(leasing.lease, steal=False, first=True, **lease), {"queued"}),
         "renew": (build(leasing.renew, now=NOW, progress=0.25, stage="x", **fence), HELD),
         "succeed": (build(leasing.succeed, result="1", **end, **fence), HELD),
         "continue": (build(leasing.continue_, now=NOW, **fence), HELD),
+        "park": (build(waiting.park, now=NOW, number=3, wait=A_WAIT, **fence), HELD - ASKED),
+        "wake": (build(waiting.wake, number=2, now=NOW), PARKED),
         "cancelled": (build(leasing.cancelled, reason="requested", failure=None, **end, **fence), HELD),
         "retry": (build(leasing.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
         "release": (build(leasing.release, now=NOW, **fence), HELD),
@@ -139,7 +152,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "expire": (build(ending.expire, revision=2, **end, reason="deadline passed"), WAITING | ABANDONED),
         "exhaust": (
             build(ending.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
-            {"retrying", "continued"} | ABANDONED - AHEAD,
+            {"retrying", "continued"} | PARKED | ABANDONED - AHEAD,
         ),
         "lose": (build(ending.lose, token="t1", **end), ABANDONED),
         "cancel waiting": (
@@ -149,6 +162,6 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "inter": (build(ending.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
         "bury": (
             build(ending.bury, reason="failed", failure=BOOM, **end, **fence),
-            HELD | {"retrying", "continued", "given back unbegun", "dead"},
+            HELD | PARKED | {"retrying", "continued", "given back unbegun", "dead"},
         ),
     }

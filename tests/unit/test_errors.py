@@ -8,6 +8,8 @@ from copy import copy
 import pytest
 import quarterjack.errors as module
 from quarterjack.errors import (
+    ChildFailed,
+    Diverged,
     EventFailed,
     ExpressionError,
     Forbidden,
@@ -30,6 +32,8 @@ MADE = [
     Throttled("no", tenant="acme", limit="runs_per_second", per_second=0.5, burst=1, seconds=1.5),
     EventFailed("no", is_outage=True),
     ItemRefused(0, "Put", "t"),
+    Diverged(2, "sleep 1", "signal a"),
+    ChildFailed("acme/~c#once", "pay", "DEAD", "boom"),
     RetryAfter(3, "later"),
     UnexpectedStatus(503, "no", permanent=False, seconds=3),
 ]

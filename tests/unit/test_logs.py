@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from quarterjack import logs
-from quarterjack.domain.job import RunLogger
-from quarterjack.logs import AtOnce, KeepRunFields, RunFields
+from quarterjack.logs import AtOnce, KeepRunFields, RunFields, RunLogger
 
 
 class Stream(io.StringIO):

@@ -21,6 +21,7 @@ LOOKS: Mapping[str, str] = {
     "EXPIRED": BAD,
     "RUNNING": BUSY,
     "CONTINUED": BUSY,
+    "PARKED": WAITING,
     "RETRYING": WAITING,
     "QUEUED": WAITING,
     "ACTIVE": GOOD,

@@ -40,6 +40,7 @@ class AuditAct(StrEnum):
     TRIGGER = "trigger"
     CANCEL = "cancel"
     RETRY = "retry"
+    SIGNAL = "signal"
     RESCHEDULE = "reschedule"
     REPLAY = "replay"
     REDRIVE = "redrive"
@@ -81,6 +82,7 @@ AuditActWord = (
         "trigger",
         "cancel",
         "retry",
+        "signal",
         "reschedule",
         "replay",
         "redrive",

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from quarterjack.domain.names import SHORTEST_SECRET
-from quarterjack.domain.policies import Policies
+from quarterjack.domain.policies import DeliveryWord, Policies, PriorityWord, Retry, overrides
 from quarterjack.domain.redaction import Redact
 from quarterjack.errors import InvalidInput
-
-_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-
-
-class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that adds the run's fields to every line.
-
-    A field whose name logging reserves ("name", "module" …), or that is one of the run's, gets a "_" at its end.
-    """
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        run = self.extra or {}
-        given = (kwargs.get("extra") or {}).items()
-        own = {f"{key}_" if key in _TAKEN or key in run else key: value for key, value in given}
-        kwargs["extra"] = {**own, **run}
-        return msg, kwargs
-
 
 JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
@@ -92,6 +75,31 @@ def check_fit(job: Job, text: str) -> None:
         job.schema.check(text, job.name, redact=job.policies.redact)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A run that a job has submitted with ``ctx.submit``."""
+
+    run_id: str  # its id
+    step: str  # its name among the children of its parent
+    job: str  # name of its job
+
+
+class JobWaits(Protocol):
+    """The methods of a context that end the slice of a job that has to wait."""
+
+    def sleep(self, seconds: float | timedelta | None, until: datetime | None) -> Any:
+        """See ``Context.sleep``."""
+
+    def wait_for(self, name: str, timeout: float | timedelta | None) -> Any:
+        """See ``Context.wait_for``."""
+
+    def submit(self, job: JobRef, payload: Any, step: str, options: Mapping[str, Any]) -> Any:
+        """See ``Context.submit``."""
+
+    def gather(self, children: Sequence[Child], *, return_exceptions: bool) -> Any:
+        """See ``Context.gather``."""
+
+
 class JobEffects(Protocol):
     """The methods of a context that need the worker, which implements them under the run's fence."""
 
@@ -107,6 +115,14 @@ class JobEffects(Protocol):
     @property
     def resume(self) -> Any:
         """See ``Context.resume``."""
+
+    @property
+    def waits(self) -> JobWaits:
+        """The waits and children of the run."""
+
+    @property
+    def parked(self) -> Any:
+        """What the job waits for, once it does; None: nothing."""
 
     def progress(self, fraction: float, stage: str | None = None) -> None:
         """See ``Context.progress``."""
@@ -147,7 +163,7 @@ class Context:
     scheduled_at: datetime  # when the run was due, in the schedule's time zone; of a replay, when the original was
     attempt: int  # 1 for the first
     fence: int  # grows with every lease of the run: a system that refuses a smaller one than it has seen shuts stale workers out
-    logger: RunLogger  # adds run, job and tenant to every line
+    logger: logging.LoggerAdapter[logging.Logger]  # adds run, job and tenant to every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
     effects: JobEffects  # implements the methods below
     missed: bool = (
@@ -190,6 +206,52 @@ class Context:
     def resume(self) -> Any:
         """The last checkpoint of this run; None if there is none."""
         return self.effects.resume
+
+    def sleep(self, seconds: float | timedelta | None = None, *, until: datetime | None = None) -> Any:
+        """Wait for ``seconds`` (a year at most), or ``until`` a time (aware), without a worker: the run parks.
+
+        A run that parks gives its worker back. When the wait is over the job is called again from its beginning, with its steps, sleeps,
+        signals and children answered from the record. So whatever has an effect before a wait belongs into a step, and the job must ask
+        for the same waits and children in the same order: else it fails with Diverged. In an ``async`` job: ``await ctx.sleep(60)``.
+        """
+        return self.effects.waits.sleep(seconds, until)
+
+    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
+        """Wait for a signal that ``Scheduler.signal(run_id, name, payload)`` sends; its payload. The run parks as in ``sleep``.
+
+        The first signal of a name is the answer, also if it came before the wait. Raises WaitTimedOut if none comes within ``timeout``
+        (seconds or timedelta; default and most: 366 days).
+        """
+        return self.effects.waits.wait_for(name, timeout)
+
+    def submit(
+        self,
+        job: JobRef,
+        payload: Any = None,
+        *,
+        step: str,
+        delivery: DeliveryWord | None = None,
+        priority: PriorityWord | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        queue: str | None = None,
+    ) -> Any:
+        """Submit another run, a child of this one, and return it at once; ``step`` is its name among the children.
+
+        Its key follows from this run and ``step``, so it exists once however often the job is called. A cancellation of this run
+        reaches its children. 1,000 at most. Raises InvalidInput, Throttled, LimitExceeded, Unavailable.
+        """
+        given = overrides(delivery=delivery, priority=priority, retry=retry, timeout=timeout, deadline=deadline)
+        options = given.as_dict() | ({} if queue is None else {"queue": queue})
+        return self.effects.waits.submit(job, payload, step, options)
+
+    def gather(self, children: Sequence[Child], *, return_exceptions: bool = False) -> Any:
+        """Wait until all of these children have ended, and return their results in the same order: the run parks as in ``sleep``.
+
+        Raises ChildFailed for the first child that ended without success; with ``return_exceptions`` the error stands in its place.
+        """
+        return self.effects.waits.gather(children, return_exceptions=return_exceptions)
 
     def progress(self, fraction: float, stage: str | None = None) -> None:
         """Report progress (0 to 1) and the present stage; ``get_run`` shows them from the next heartbeat on."""

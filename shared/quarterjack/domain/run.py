@@ -22,6 +22,7 @@ class RunState(StrEnum):
     RUNNING = "RUNNING"  # a worker holds the lease
     RETRYING = "RETRYING"  # an attempt ended without success; waits for not_before
     CONTINUED = "CONTINUED"  # a slice of a long job ended at its checkpoint; the next slice is not a new attempt
+    PARKED = "PARKED"  # its job waits for a time, a signal or other runs, without worker and message
     SUCCEEDED = "SUCCEEDED"  # the job returned
     DEAD = "DEAD"  # failed for good; a copy is in the dead-letter queue
     LOST = "LOST"  # an at-most-once run whose worker crashed; it never runs again
@@ -39,6 +40,7 @@ RunStateWord = (
         "RUNNING",
         "RETRYING",
         "CONTINUED",
+        "PARKED",
         "SUCCEEDED",
         "DEAD",
         "LOST",
@@ -49,7 +51,7 @@ RunStateWord = (
         "SHADOWED",
     ]
 )
-WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})
+WAITING = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED, RunState.PARKED})
 TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
 FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
 
@@ -115,6 +117,14 @@ class RunRow:
     backfill: str | None = None  # id of the backfill that it belongs to
     relisted: int | None = None  # raised by the auditor, so that the history lists the run again
     defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
+    parent: str | None = None  # id of the run whose job submitted it by ``ctx.submit``
+    child_no: int | None = None  # its number among the children of that run, from 1
+    wait_no: int = 0  # waits that it has begun: of the present one, or of the last
+    awaits: str | None = None  # what it waits for, or waited for last: see ``state.waits.park``
+    wake_at: int | None = None  # UTC ms at which that wait ends or ended at the latest
+    parked_at: int | None = None  # UTC ms at which that wait began
+    asked: str | None = None  # JSON text: the latest requests of its job: see ``state.waits.asked``
+    asked_before: int = 0  # the number of earlier requests, which lie beside the row
 
     @property
     def is_terminal(self) -> bool:
@@ -172,6 +182,7 @@ class SiblingRows:
     steps: Mapping[str, str] = field(default_factory=dict)  # JSON text of each recorded step, by name
     checkpoint: str | None = None  # JSON text of the last checkpoint, or its key in the bucket after "@"
     result: str | None = None  # JSON text of a result too large for the row
+    asked: tuple[str, ...] = ()  # earlier requests of its job, in their order
 
 
 class EntryKind(StrEnum):

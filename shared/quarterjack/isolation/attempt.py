@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 _OF_RUN = (
     *("revision", "job", "due", "not_before", "created_at", "fence", "attempt", "slices"),
     *("scheduled_at", "timezone", "backfill", "skipped_until"),
+    *("wait_no", "awaits", "wake_at", "asked", "asked_before"),
 )  # what a job can reach of its run
 _OUTPUT = (1, 2)  # the worker's standard output and error, which are the job's too
 _DEATH = 5.0  # seconds until a killed process is gone; longer only in an uninterruptible call of the kernel
@@ -154,7 +155,7 @@ class IsolatedAttempt:
             if isinstance(value, CommitResult):
                 value = vars(value)
             if isinstance(value, SiblingRows):
-                value = {"steps": dict(value.steps), "checkpoint": value.checkpoint}
+                value = {"steps": dict(value.steps), "checkpoint": value.checkpoint, "asked": value.asked}
         except Exception as problem:  # noqa: BLE001 (it is the job's to see)
             return {"error": pack_error(problem)}
         return {"value": value}

@@ -32,6 +32,7 @@ from quarterjack.isolation.wire import (
     read_line,
     unpack_error,
 )
+from quarterjack.jobs import default_registry
 from quarterjack.masking import of_line
 from quarterjack.payload_types import payload_type_of
 from quarterjack.ports.queues import RawMessage
@@ -137,7 +138,8 @@ class Relay(RunStore):
         return CommitResult(**self.ask("commit", step=step, text=text, items=packed_bytes(items)))
 
     def beside(self) -> SiblingRows:
-        return SiblingRows(**self.ask("beside"))
+        given = self.ask("beside")
+        return SiblingRows(**given | {"asked": tuple(given["asked"])})
 
     def keep_large(self, text: str) -> str:
         return str(self.ask("keep_large", text=text))
@@ -151,6 +153,27 @@ class Relay(RunStore):
     def remaining(self) -> float | None:
         left: float | None = self.ask("remaining")
         return left
+
+    def job_name(self, function: object) -> str:
+        return default_registry.name_of(function)
+
+    def now(self) -> int:
+        return int(self.ask("now"))
+
+    def signal(self, name: str) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = self.ask("signal", name=name)
+        return found
+
+    def time_out(self, name: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.ask("time_out", name=name)
+        return found
+
+    def submit_child(self, **request: Any) -> None:
+        self.ask("submit_child", **request)
+
+    def ends(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        found: Mapping[str, Mapping[str, Any]] = self.ask("ends", run_ids=list(run_ids))
+        return found
 
     def progress(self, fraction: float, stage: str | None) -> None:
         self.tell(progress=fraction, stage=stage)

@@ -21,15 +21,18 @@ from quarterjack import errors
 from quarterjack.domain.run import Failure
 from quarterjack.errors import InvalidInput, ItemRefused, QuarterjackError
 from quarterjack.posix import resource
-from quarterjack.worker.stages import AttemptResult, Failed, Returned, SliceEnded
+from quarterjack.worker.stages import AttemptResult, Failed, Parked, Returned, SliceEnded
 
-ASKED = ("keep", "commit", "beside", "keep_large", "get_large", "secret", "remaining")  # the methods of a RunStore
+ASKED = (
+    *("keep", "commit", "beside", "keep_large", "get_large", "secret", "remaining"),
+    *("now", "signal", "time_out", "submit_child", "ends"),
+)  # the methods of a RunStore
 _BYTES = "~bytes"  # the key of a packed one: no type of DynamoDB's is called so
 CANCELLED = 0  # the byte among the flags that says so
 FLAGS = 1  # bytes of shared memory
 _CHUNK = 1 << 20  # bytes read at once: what a job returns is mostly smaller
 _SHOWN = 100  # characters of a refused value that travel
-_KINDS = {kind.__name__: kind for kind in (Failed, Returned, SliceEnded)}
+_KINDS = {kind.__name__: kind for kind in (Failed, Returned, SliceEnded, Parked)}
 _PLAIN = ("Misconfigured", "Unavailable")  # errors that are made of their text
 _LIMITS = {name: number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
 
@@ -103,6 +106,8 @@ def unpack_ended(packed: dict[str, Any]) -> AttemptResult:
     kind = _KINDS[given.pop("kind")]
     if given.get("failure") is not None:
         given["failure"] = Failure(**given["failure"])
+    if kind is Parked:
+        given["asked"] = tuple(given["asked"])
     ended: AttemptResult = kind(**given)
     return ended
 

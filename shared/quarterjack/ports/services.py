@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
     from quarterjack.stores.tenants.profiles import TenantStore
     from quarterjack.stores.tenants.usage import TenantUsage
     from quarterjack.stores.upkeep import Upkeep
+    from quarterjack.stores.waits import Waits
 
 Clock = Callable[[], int]  # UTC ms
 
@@ -40,6 +41,7 @@ class Services:
     schedules: ScheduleStore
     ledger: Ledger
     siblings: Siblings  # of runs
+    waits: Waits  # of runs
     agenda: Agenda
     work: WorkQueue
     dead: DeadQueue

@@ -13,6 +13,7 @@ from quarterjack.sdk.schedules.declared import DeclarationMethods
 from quarterjack.sdk.schedules.forecast import ForecastMethods
 from quarterjack.sdk.schedules.freeze import FreezeMethods
 from quarterjack.sdk.schedules.reading import ReadMethods
+from quarterjack.sdk.waits.signals import SignalMethods
 
 
 class Scheduler(
@@ -23,6 +24,7 @@ class Scheduler(
     FreezeMethods,
     BackfillMethods,
     DeadRunMethods,
+    SignalMethods,
     FindMethods,  # over InstallationMethods
     HistoryMethods,
     DiagnosisMethods,

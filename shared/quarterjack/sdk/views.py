@@ -70,6 +70,12 @@ class Run:
     progress: float | None = None  # 0 to 1, as of the last heartbeat
     stage: str | None = None  # stage that the job reported, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
+    awaits: str | None = (
+        None  # while PARKED: "sleep", "signal:<name>" or "children:<numbers>"; ``reason`` says it in words
+    )
+    parked_at: datetime | None = None  # UTC: while PARKED, since when it waits
+    wake_at: datetime | None = None  # UTC: while PARKED, when its wait is over at the latest
+    parent: str | None = None  # id of the run whose job submitted it with ctx.submit
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
     actor: str | None = (
@@ -200,6 +206,7 @@ def run_view(
     """
     siblings, failure = beside or SiblingRows(), run.failure
     holds_lease = run.state is RunState.RUNNING and run.lease_until is not None
+    is_parked = run.state is RunState.PARKED
     with reading(f"run {run.ref}", {}):
         return view_of(
             Run,
@@ -211,6 +218,9 @@ def run_view(
             masked=masked,
             schedule=run.ref.schedule,
             created_at=from_ms(run.created_at) if run.created_at else None,
+            awaits=run.awaits if is_parked else None,
+            parked_at=from_ms(run.parked_at) if is_parked and run.parked_at else None,
+            wake_at=from_ms(run.wake_at) if is_parked and run.wake_at else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
             worker_vanished=holds_lease and now is not None and not has_live_lease(run, now),
             error_type=failure.kind if failure else None,

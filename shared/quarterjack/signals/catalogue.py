@@ -141,6 +141,7 @@ _WORKER = (
         ("Succeeded", "runs that ended well"),
         ("Retried", "attempts that failed and are followed by another, and runs given back by a stopping worker"),
         ("Continued", "slices of long jobs that ended at a checkpoint"),
+        ("Parked", "slices of jobs that ended in a wait"),
         ("Cancelled", "runs that ended because their cancellation was asked for"),
         ("Failed", "runs that this worker ended DEAD"),
         ("Shadowed", "runs of schedules with `shadow=True` that would have started"),

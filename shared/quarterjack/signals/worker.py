@@ -23,6 +23,7 @@ _STATES = {
     RunState.SUCCEEDED: "Succeeded",
     RunState.RETRYING: "Retried",
     RunState.CONTINUED: "Continued",
+    RunState.PARKED: "Parked",
     RunState.CANCELLED: "Cancelled",
     RunState.DEAD: "Failed",
     RunState.LOST: "Lost",

@@ -50,7 +50,7 @@ def belongs_in_queue(run: RunRow, now: int, ahead: int) -> bool:
         state                                     its message is there
         QUEUED, of a chain or a backfill          from its claim on, at most MAX_DELAY before its time
         QUEUED, a one-off or a trigger            from ``ahead`` (ms) before its time on; until then it is in the agenda
-        RETRYING, CONTINUED                       at most MAX_DELAY before its next attempt; until then it is in the agenda
+        RETRYING, CONTINUED, PARKED               at most MAX_DELAY before its next attempt; until then it is in the agenda
         RUNNING                                   until its end: if its worker vanishes, the message starts it again
 
     A retry that the agenda holds and that is due within MAX_DELAY counts as well: its row does not say where its message is. The lease

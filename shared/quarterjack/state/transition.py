@@ -84,7 +84,7 @@ def _compares(symbol: str, present: Any, value: Value) -> bool:
         return False
 
 
-STARTABLE = ("QUEUED", "RETRYING", "CONTINUED")  # a lease starts from these states, or from an abandoned run
+STARTABLE = ("QUEUED", "RETRYING", "CONTINUED", "PARKED")  # a lease starts from these states, or from an abandoned run
 OPEN = OneOf("state", (*STARTABLE, "RUNNING"))  # the run has not ended
 # Characters of an error kept in the run's own row, which must stay under 1 KB; the attempt's row has more.
 ERROR_TEXT = 240

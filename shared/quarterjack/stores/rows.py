@@ -45,10 +45,16 @@ _NUMBERS = (
     "skipped",
     "skipped_until",
     "defined_by",
+    "child_no",
+    "wait_no",
+    "wake_at",
+    "parked_at",
+    "asked_before",
 )
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
+    *("parent", "awaits", "asked"),
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 

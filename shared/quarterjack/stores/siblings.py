@@ -5,6 +5,7 @@ An update bills the whole row, so a run's row stays small. Siblings sort before 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -35,6 +36,7 @@ class BesideKind(StrEnum):
     STEP = "step"  # the result of one step; recorded once
     CHECKPOINT = "checkpoint"  # the state from which the next slice continues; each replaces the last
     RESULT = "result"  # a result too large for the row
+    ASKED = "asked"  # requests of a job that waits, as far as they are too many for the row
 
 
 @value(kw_only=True)
@@ -124,17 +126,23 @@ def beside_prefix(ref: RunRef) -> str:
 
 def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
     """A run's siblings from their rows."""
-    attempts, steps, kept = [], {}, {}
+    attempts, steps, kept, asked = [], {}, {}, list[str]()
     for row in rows:
         kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
         if kind == "attempt":
             attempts.append(attempt_of(ref, row))
         elif kind == "step":
             steps[name] = row["text"]
+        elif kind == BesideKind.ASKED:
+            asked += json.loads(row["text"])
         elif "text" in row:
             kept[kind] = row["text"]
     return SiblingRows(
-        attempts=tuple(attempts), steps=steps, checkpoint=kept.get("checkpoint"), result=kept.get("result")
+        attempts=tuple(attempts),
+        steps=steps,
+        checkpoint=kept.get("checkpoint"),
+        result=kept.get("result"),
+        asked=tuple(asked),
     )
 
 

@@ -31,10 +31,12 @@ from quarterjack.fires.context import (
     removed,
     sends,
 )
+from quarterjack.fires.parking import tell_parent, wake_if_over
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
 from quarterjack.state.refusal import vanished
+from quarterjack.state.waits.park import next_check, wait_id
 from quarterjack.worker.admission.refused import record, report
 
 log = logging.getLogger(__name__)
@@ -97,9 +99,25 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
         return now - entry.created_at > ORPHAN_PATIENCE
     if run.state not in WAITING:
         return True
+    if run.state is RunState.PARKED and run.not_before > now + LOOKAHEAD:
+        return _check_wait(entry, run, context)
     if run.not_before > entry.due and run.not_before > now + LOOKAHEAD:
         return postpone(entry, run.not_before, context.services)
     return message_of(run, context.services, context.trace) or True
+
+
+def _check_wait(entry: AgendaEntry, run: RunRow, context: FireContext) -> Message | bool:
+    """The message of a parked run for which what it waits for has happened; else its timer moves on."""
+    services, now = context.services, context.clock()
+    if entry.id == str(run.ref):  # the end of a sleep, or of the wait in which a message came back
+        return postpone(entry, run.not_before, services)
+    if entry.id != wait_id(str(run.ref), run.wait_no):
+        return True
+    woken = wake_if_over(run, services, context.clock, rows=True)
+    if woken is not None:
+        return message_of(woken, services, context.trace) or True
+    due = next_check(parked_at=run.parked_at or now, not_before=run.not_before, now=now)
+    return postpone(entry, due, services)
 
 
 def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
@@ -108,6 +126,7 @@ def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
     if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
+        tell_parent(run, services, clock)
         report(run, services)
         return GOES
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
@@ -122,6 +141,7 @@ def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
         last = vanished(run, now)
         if last is not None:
             record(replace(last, next_attempt_at=None), services.siblings)
+        tell_parent(moved.run, services, clock)
         report(moved.run, services)
         return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(lost=1)))
     until = takeable_at((moved.run or run).lease_until or 0)

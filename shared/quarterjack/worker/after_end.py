@@ -6,18 +6,42 @@ A hook that fails is logged; the ticker or the auditor repairs its omission.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from quarterjack.domain.run import RunState
+from quarterjack.domain.times import SECOND
+from quarterjack.fires.parking import tell_parent
 from quarterjack.owner.backfill.advance import move_on
 from quarterjack.undertaker.success_watch import report_success
 from quarterjack.worker.admission.overlap import release_turn
-from quarterjack.worker.context import WorkerContext
-from quarterjack.worker.stages import ENDED, Outcome, ReceivedMessage
+from quarterjack.worker.context import Done, WorkerContext
+from quarterjack.worker.stages import ENDED, Acknowledgement, Outcome, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
+_TOLD_AGAIN = 10 * SECOND  # before the message of a child comes back whose parent could not be told
+
 Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
+
+
+def tell_parents(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
+    """Before the messages of ended runs go: note the ends of children, and wake their parents. A message comes back if that fails."""
+    told = list[Done]()
+    for received, outcome in done:
+        after = outcome
+        if outcome.is_over and isinstance(received, ReceivedMessage):
+            lease = received.in_flight.lease
+            run = received.definition.row if lease is None else lease.run
+            try:
+                if run is not None and run.parent is not None:
+                    tell_parent(run, worker.services, worker.clock)
+            except Exception:  # whatever it is, its message comes back and tells it again
+                log.exception("work.parent_not_told", extra={"run_id": str(received.in_flight.ref)})
+                at = worker.clock() + _TOLD_AGAIN
+                after = replace(outcome, acknowledgement=Acknowledgement.SHOW, at=at)
+        told.append((received, after))
+    return told
 
 
 def after_end(worker: WorkerContext, received: ReceivedMessage, outcome: Outcome) -> None:

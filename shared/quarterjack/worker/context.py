@@ -97,6 +97,9 @@ class KnownJobs(Protocol):
     def get(self, name: str) -> Job | None:
         """The job of that name, or None."""
 
+    def name_of(self, function: object) -> str:
+        """The name under which a function is registered as a job. Raises InvalidInput."""
+
 
 class Executor(Protocol):
     """How the jobs of a batch run."""

@@ -18,7 +18,7 @@ from quarterjack.logs import AtOnce
 from quarterjack.worker.admission.admit import admit
 from quarterjack.worker.admission.concurrency import hold_permits, return_permits
 from quarterjack.worker.admission.lease import lease_runs
-from quarterjack.worker.after_end import after_end
+from quarterjack.worker.after_end import after_end, tell_parents
 from quarterjack.worker.ahead import await_instant
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import (
@@ -145,10 +145,10 @@ def _settle_run(worker: WorkerContext, ended: EndedRun) -> None:
 
 
 def finish(worker: WorkerContext, done: Sequence[Done]) -> None:
-    """The end of messages: acknowledge them, return their permits, call the hooks, report. Raises nothing."""
+    """The end of messages: tell parents, acknowledge, return permits, call the hooks, report. Raises nothing."""
     if not done:
         return
-    acknowledged = acknowledge(worker, done)
+    acknowledged = acknowledge(worker, tell_parents(worker, done))
     return_permits(worker, acknowledged)
     for received, outcome in acknowledged:
         if isinstance(received, ReceivedMessage):

@@ -246,6 +246,16 @@ class SliceEnded:
 
 
 @dataclass(frozen=True)
+class Parked:
+    """The job waits for something that has not happened yet."""
+
+    reason: str  # in words
+    awaits: str  # see ``state.waits.park``
+    wake_at: int  # UTC ms at which the wait ends whatever happens
+    asked: tuple[str, ...]  # all requests of the job, in their order: see ``state.waits.asked``
+
+
+@dataclass(frozen=True)
 class Cancelled:
     """The job ended because its cancellation was asked for, or did not end within its grace."""
 
@@ -264,5 +274,5 @@ class NotBegun:
 
 
 AnyMessage = ReceivedMessage | UnreadableMessage
-AttemptResult = Returned | Failed | SliceEnded | Cancelled | Abandoned | NotBegun
+AttemptResult = Returned | Failed | SliceEnded | Parked | Cancelled | Abandoned | NotBegun
 EndedRun = tuple[LeasedRun, AttemptResult]

@@ -22,6 +22,7 @@ from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.schedule import Freeze
 from quarterjack.signals.catalogue import METRICS
 from quarterjack.state.transition import EndWords, Transition
+from quarterjack.state.waits.park import WaitSpec
 from quarterjack.stores import rows
 from quarterjack.stores.dead_index import dead_put
 from quarterjack.stores.records import Record, record_row
@@ -39,6 +40,7 @@ PUBLIC = {
     "Answer",
     "AsyncScheduler",
     "Cause",
+    "Child",
     "Context",
     "DeadRun",
     "Delivery",
@@ -46,6 +48,8 @@ PUBLIC = {
     "JobView",
     "LogLine",
     "LogPage",
+    "SignalOutcome",
+    "SignalReceipt",
     "Tenant",
     "TenantFigures",
     "TenantState",
@@ -190,6 +194,8 @@ def made_transitions() -> Iterator[Transition]:
         "reason": "r",
         "failure": BOOM,
         "fence": 1,
+        "number": 1,
+        "wait": WaitSpec(awaits="sleep", reason="r", wake_at=1, not_before=1, asked="[]", asked_before=1),
         "token": "t",
         "worker": "w",
         "published": 1,

@@ -12,6 +12,7 @@ import pytest
 from quarterjack.domain.run import TERMINAL, RunState
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.transition import EndWords, Row, Transition, holds
+from quarterjack.state.waits.park import WaitSpec
 
 from docs.generators import api
 from tests.support.builders import BOOM, NOON, a_run
@@ -32,6 +33,8 @@ GIVEN: dict[str, Any] = {
     "reason": "r",
     "failure": BOOM,
     "fence": 1,
+    "number": 1,
+    "wait": WaitSpec(awaits="sleep", reason="r", wake_at=NOON, not_before=NOON),
     "token": "t",
     "worker": "w",
     "max_attempts": 3,
@@ -79,6 +82,7 @@ def rows(state: RunState) -> Iterator[Row]:
             **({"started_at": NOON} if begun else {}),
             "skipped": 7,
             "skipped_until": NOON,
+            "wait_no": 1,
         }
         row |= {"cancel_requested": True} if cancelled else {}
         yield row | ({"unstarted": True} if unstarted and refused else {})

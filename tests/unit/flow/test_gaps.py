@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from quarterjack import Registry, RunState, Scheduler
 from quarterjack.auditor.audit import audit
-from quarterjack.domain.job import RunLogger
 from quarterjack.fires.claim import FireClaim
 from quarterjack.fires.context import FireContext
+from quarterjack.logs import RunLogger
 from quarterjack.ports.queues import RawMessage
 from quarterjack.testing import ManualClock, Memory
 from quarterjack.testing.process import Hand, make_worker, work_off

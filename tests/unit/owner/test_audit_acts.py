@@ -118,6 +118,7 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "cancel": (lambda scene: lambda owner: owner.cancel_run(scene.waiting.id), ["cancel"]),
     "cancel runs": (of("cancel_runs", "s1", between=(at(-10_000), at(60))), ["cancel"] * 4),
     "retry": (lambda scene: lambda owner: owner.retry_run(scene.retrying.id), ["retry"]),
+    "signal": (lambda scene: lambda owner: owner.signal(scene.waiting.id, "go", {"n": 1}), ["signal"]),
     "reschedule": (lambda scene: lambda owner: owner.reschedule(scene.waiting.id, at=at(900)), ["reschedule"]),
     "replay": (
         lambda scene: lambda owner: owner.replay_run(scene.ended.id, idempotency_key="k"),

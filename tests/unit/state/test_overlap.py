@@ -95,7 +95,9 @@ def test_a_new_policy_finds_what_the_old_one_let_go() -> None:
     going = [a_run(n, revision=1, state=state) for n, state in enumerate(RunState)]
     turns = governed(Turns(), 2, under("skip"), going)
     assert {p.key for p in turns.holders} == {
-        run.ref.key for run in going if run.state in (RunState.RUNNING, RunState.RETRYING, RunState.CONTINUED)
+        run.ref.key
+        for run in going
+        if run.state in (RunState.RUNNING, RunState.RETRYING, RunState.CONTINUED, RunState.PARKED)
     }
     assert (turns.revision, turns.limit, turns.room) == (2, 1, 0)
 

@@ -41,6 +41,8 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "renew": None,
     "succeed": TransitionKind.SUCCEEDED,
     "continue": TransitionKind.CONTINUED,
+    "park": TransitionKind.PARKED,
+    "wake": TransitionKind.WOKEN,
     "cancelled": TransitionKind.CANCELLED,
     "retry": TransitionKind.RETRIED,
     "release": TransitionKind.RELEASED,

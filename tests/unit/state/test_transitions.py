@@ -12,6 +12,7 @@ from quarterjack.domain.run import TERMINAL, Failure, RunState
 from quarterjack.state import before_start, ending, lease
 from quarterjack.state import lease as leasing
 from quarterjack.state.transition import ERROR_TEXT, Once, Plus, holds
+from quarterjack.state.waits import park as waiting
 from quarterjack.testing.memory.tables import changed_row
 
 from tests.support.builders import NOON, OWNER
@@ -23,7 +24,7 @@ ALL = made()
 def test_every_transition_is_here() -> None:
     constructors = {
         function
-        for module in (before_start, leasing, ending)
+        for module in (before_start, leasing, ending, waiting)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__annotations__["return"] == "Transition" and not name.startswith("_")
         if function.__module__ == module.__name__
@@ -68,6 +69,9 @@ SPOILT: list[tuple[str, dict[str, Any]]] = [
     ("renew", {"fence": 4}),
     ("succeed", {"fence": 2}),
     ("continue", {"fence": 2}),
+    ("park", {"fence": 2}),
+    ("wake", {"number": 1}),
+    ("wake", {"number": 3}),
     ("cancelled", {"fence": 2}),
     ("retry", {"fence": 2}),
     ("release", {"fence": 2}),
@@ -111,7 +115,20 @@ def test_a_lost_answer_is_recognised(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["lease", "succeed", "retry", "release", "continue", "die", "take over queued", "refuse", "skip queued", "shadow"],
+    [
+        "lease",
+        "succeed",
+        "retry",
+        "release",
+        "continue",
+        "park",
+        "wake",
+        "die",
+        "take over queued",
+        "refuse",
+        "skip queued",
+        "shadow",
+    ],
 )
 def test_no_transition_counts_twice(name: str) -> None:
     transition, where = ALL[name]
@@ -246,7 +263,7 @@ def test_changes_that_depend_on_the_row_are_few_and_known() -> None:
         for name, change in transition.changes.items()
         if isinstance(change, (Plus, Once))
     }
-    assert {name for name, _ in dependent} == {"lease", "release", "continue", "bury"}
+    assert {name for name, _ in dependent} == {"lease", "release", "continue", "park", "bury"}
 
 
 def test_those_that_hold_a_lease_are_those_that_run() -> None:

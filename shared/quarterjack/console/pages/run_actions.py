@@ -18,7 +18,7 @@ from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
 
-_WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)
+_WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED, RunState.PARKED)
 _ENDED = (*FAILED, RunState.CANCELLED, RunState.SUCCEEDED)
 Given = Mapping[str, Any]  # fields of the form as keyword arguments of the SDK
 # Run id, token of the form, keyword arguments; returns the id of the run that is shown next.

@@ -32,6 +32,8 @@ class TransitionKind(StrEnum):
     RETRIED = "retried"  # an attempt failed, and another one follows at ``not_before``
     RELEASED = "released"  # a worker that stops gave the run back
     CONTINUED = "continued"  # a slice ended at its checkpoint
+    PARKED = "parked"  # its job waits: ``reason`` says for what
+    WOKEN = "woken"  # what it waited for has happened
     HASTENED = "hastened"  # its owner asked for the next attempt now
     RESCHEDULED = "rescheduled"  # its owner moved a one-off to another time, which is ``due``
     QUEUED = "queued"  # it waits for other runs of its schedule
@@ -60,6 +62,8 @@ TransitionKindWord = (
         "retried",
         "released",
         "continued",
+        "parked",
+        "woken",
         "hastened",
         "rescheduled",
         "queued",

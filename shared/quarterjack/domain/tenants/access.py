@@ -30,6 +30,7 @@ class Verb(StrEnum):
     TRIGGER = "trigger"  # run a schedule now
     CANCEL = "cancel"  # runs and backfills
     RETRY = "retry"  # start the next attempt of a waiting run now
+    SIGNAL = "signal"  # answer a run that waits
     RESCHEDULE = "reschedule"  # move a one-off to another time
     REPLAY = "replay"  # repeat an ended run
     REDRIVE = "redrive"  # repeat runs that failed for good
@@ -68,6 +69,7 @@ _OPERATOR = _VIEWER | {
     Verb.TRIGGER,
     Verb.CANCEL,
     Verb.RETRY,
+    Verb.SIGNAL,
     Verb.RESCHEDULE,
     Verb.REPLAY,
     Verb.REDRIVE,

@@ -19,6 +19,7 @@ from quarterjack.errors import Conflict, InvalidInput, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext, run_must_exist
+from quarterjack.fires.parking import children, tell_parent
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.runs.submit import entry_of, send_now
 from quarterjack.ports.services import Clock, Services
@@ -41,8 +42,22 @@ def cancel_run(run: RunRow, context: FireContext) -> RunRow:
     ``run`` as it was just read.
     """
     run = end_run(run, context)
+    if run.is_terminal:
+        tell_parent(run, context.services, context.clock)
+    cancel_children(run, context)
     wait_for_held(held_leases([run], context.clock()), context.services)
     return run
+
+
+def cancel_children(run: RunRow, context: FireContext) -> None:
+    """Cancel the children of a cancelled run that have not ended. A child that is submitted later does not start. Raises Unavailable."""
+    if run.state is not RunState.CANCELLED and not run.cancel_requested:
+        return
+    services = context.services
+    refs = [*children(run, services).values()]
+    for child in services.ledger.look(refs).found.values() if refs else ():
+        if not child.is_terminal:
+            cancel_run(child, context)
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:

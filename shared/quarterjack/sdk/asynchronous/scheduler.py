@@ -150,6 +150,7 @@ class AsyncScheduler(AsyncBase):
     cancel_runs = awaited(Scheduler.cancel_runs)
     reschedule = awaited(Scheduler.reschedule)
     retry_run = awaited(Scheduler.retry_run)
+    signal = awaited(Scheduler.signal)
 
     # Runs outside of the expression, and many schedules at once.
 

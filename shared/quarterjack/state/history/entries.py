@@ -17,7 +17,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 
 REASON = 80  # characters of a reason or an error's class that an entry keeps
-_BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED})
+_BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED, RunState.PARKED})
 _LISTED = frozenset(
     set(RunKind) - {RunKind.FIRE}
 )  # kinds of which every run that has not ended is in the list of open runs

@@ -66,6 +66,8 @@ def _moved(old: RunRow, new: RunRow) -> TransitionKind:
             return TransitionKind.TAKEN_OVER if new.backfill is None else TransitionKind.REVIVED
         case RunState.RUNNING:
             return TransitionKind.LEASED
+        case RunState.CONTINUED if old.state is RunState.PARKED:
+            return TransitionKind.WOKEN
         case RunState.RETRYING:
             return TransitionKind.RELEASED if new.attempt < old.attempt else TransitionKind.RETRIED
         case _:

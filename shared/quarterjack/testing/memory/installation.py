@@ -44,6 +44,7 @@ from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
 from quarterjack.stores.upkeep import Upkeep
+from quarterjack.stores.waits import Waits
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
 from quarterjack.testing.memory.calls import Calls, Hook, MemoryTable, ReadLatency, SlowReads
 from quarterjack.testing.memory.peripherals import MemoryLog, MemoryNotices, MemoryRunLogs, MemorySecrets, Published
@@ -150,6 +151,7 @@ class Memory:
             schedules=ScheduleStore(tables, tenants),
             ledger=Ledger(tables, retention=self._retention),
             siblings=Siblings(tables, retention=self._retention),
+            waits=Waits(tables, retention=self._retention),
             agenda=Agenda(tables, shards=self._shards, clock=self._clock),
             work=MemoryWorkQueue(
                 calls,

@@ -23,7 +23,7 @@ from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, refused_by
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.worker.admission.overlap import acquire_turn
-from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, refused, rejected
+from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, orphaned, refused, rejected
 from quarterjack.worker.admission.tenant_state import (
     RETURN,
     UNREAD,
@@ -289,6 +289,7 @@ REASONS: tuple[Reason, ...] = (
     frozen,
     suspended,
     not_granted,
+    orphaned,
     shadowed,
     payload_gone,
     held_by_breaker,  # the last: it takes a probe

@@ -6,12 +6,14 @@ import logging
 from dataclasses import replace
 
 from quarterjack.domain.message import REJECTED, DeadLetter, Message, Wait
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
+from quarterjack.fires.parking import wake_if_over
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import give_up
-from quarterjack.state.ending import cancel_waiting, exhaust, expire, lose
+from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose
 from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
@@ -70,6 +72,19 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     return Outcome.refused("deadline", RunState.EXPIRED)
 
 
+def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """A child does not start any more once the cancellation of its parent was asked for."""
+    row = ready.received.definition.row
+    if row is None or row.parent is None:
+        return None
+    parent = worker.services.ledger.read(parse_run_id(row.parent))
+    if parent is not None and parent.state is not RunState.CANCELLED and not parent.cancel_requested:
+        return None
+    now = row.end_time(worker.clock())
+    moved = worker.services.ledger.move(row.ref, cancel(now=now, expires=worker.expires(now)))
+    return Outcome.ended("parent cancelled", RunState.CANCELLED) if moved.applied else None
+
+
 def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
     """The reason of its end; it names the circuit breakers that kept the run waiting."""
     message, spec = ready.message, ready.spec
@@ -80,7 +95,9 @@ def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
     return f"{_DEADLINE}: held by {' and '.join(names) or 'a circuit breaker'}"
 
 
-def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int) -> Outcome | None:
+def refused(  # noqa: PLR0911 (a table of cases)
+    worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int
+) -> Outcome | None:
     """What a refused lease means; None: try again. ``run``: as its row is, None if there is none."""
     message = ready.message
     if run is None:
@@ -98,6 +115,10 @@ def refused(worker: WorkerContext, ready: ReadyRun, run: RunRow | None, now: int
         case OnRefusedLease.WAIT:
             return Outcome.kept(answer.why, at=answer.until + SECOND, action=Action.WAITING)
         case OnRefusedLease.POSTPONE:
+            if (
+                wake_if_over(run, worker.services, worker.clock) is not None
+            ):  # the worker that parked it died before its check
+                return None
             return postponed(worker, ready, answer.until, answer.why)
         case OnRefusedLease.RETRY:
             return None

@@ -18,10 +18,11 @@ from quarterjack.domain.names import check_name, check_secret, is_text
 from quarterjack.domain.run import SiblingRows
 from quarterjack.errors import Continue, InvalidInput, LeaseLost, Permanent, RunCancelled, Unavailable
 from quarterjack.stores.siblings import BesideKind
-from quarterjack.worker.execution.job_values import LARGEST, json_text
+from quarterjack.worker.execution.job_values import LARGEST, json_text, plain_result
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.transaction import Items, checked_items, item_refused
-from quarterjack.worker.stages import LeasedRun
+from quarterjack.worker.execution.waits import RunWaits
+from quarterjack.worker.stages import LeasedRun, Parked
 
 STAGE = 100  # characters
 MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
@@ -55,6 +56,7 @@ class Effects:
         self._steps: dict[str, str] = {}  # recorded by this attempt
         self._stepped: set[str] = set()  # steps that this attempt ran or found
         self._committed: set[str] = set()  # steps of transactions, likewise
+        self._waits: RunWaits | None = None
 
     # Steps.
 
@@ -75,7 +77,7 @@ class Effects:
         with self._at(name):
             self._refuse_name_of(self._committed, name)
             known = self._recorded(name)
-            found = self._record(name, _plain(name, function())) if known is None else json.loads(known)
+            found = self._record(name, plain_result(name, function())) if known is None else json.loads(known)
             self._stepped.add(name)
             return found
 
@@ -194,6 +196,25 @@ class Effects:
             return text
         return _IN_BUCKET + self._store.keep_large(text)
 
+    # Waits.
+
+    @property
+    def waits(self) -> RunWaits:
+        """The waits and children of the run, for a request now. Raises InvalidInput within a step."""
+        self.raise_if_cancelled()
+        if _within.get():
+            raise InvalidInput("step", "…", "asks for a wait or a child within a step", "ask outside of steps")
+        with self._lock:
+            if self._waits is None:
+                beside = self._load() if self._leased.run.asked_before else SiblingRows()
+                self._waits = RunWaits(self._leased, self._store, beside)
+            return self._waits
+
+    @property
+    def parked(self) -> Parked | None:
+        """What the job waits for, if it does."""
+        return None if self._waits is None else self._waits.parked
+
     # Progress and cancellation.
 
     def progress(self, fraction: float, stage: str | None = None) -> None:
@@ -270,14 +291,3 @@ class Effects:
         return LeaseLost(
             f"run {self._leased.run.ref}: this worker lost it, so its {what} {name!r} was not recorded; stop"
         )
-
-
-def _plain(name: str, result: Any) -> Any:
-    """A step's result. Only an async function is known as such before it is called, in every attempt."""
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise InvalidInput(
-            "step", name, "gave something to await", "pass the async function itself, or functools.partial of it"
-        )
-    return result

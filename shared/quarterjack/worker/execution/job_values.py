@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
+from quarterjack.domain.job import check_fit
 from quarterjack.domain.payload import MAX_DEPTH, is_too_deep
 from quarterjack.errors import InvalidInput
+from quarterjack.worker.stages import LeasedRun
 
 LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
 _TOO_DEEP = (
@@ -32,3 +35,21 @@ def json_text(what: str, value: Any, most: int) -> str:
     if wrong is not None:
         raise InvalidInput(what, value, *wrong)
     return text
+
+
+def payload_of(leased: LeasedRun) -> Any:
+    """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
+    text, kind = leased.payload or "null", leased.job.payload_type
+    check_fit(leased.job, text)
+    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
+
+
+def plain_result(name: str, result: Any) -> Any:
+    """A step's result. Only an async function is known as such before it is called, in every attempt."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidInput(
+            "step", name, "gave something to await", "pass the async function itself, or functools.partial of it"
+        )
+    return result

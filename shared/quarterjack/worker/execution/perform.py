@@ -15,19 +15,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from quarterjack.domain.job import Context, RunLogger, check_fit
+from quarterjack.domain.job import Context, check_fit
 from quarterjack.domain.names import storable
 from quarterjack.domain.policies import Isolation, Retry
 from quarterjack.domain.run import Failure
 from quarterjack.domain.times import SECOND, from_ms
-from quarterjack.errors import Continue, InvalidInput, JobError, JobSignal, LeaseLost, RunCancelled
+from quarterjack.errors import Continue, InvalidInput, JobError, JobSignal, LeaseLost, Parking, RunCancelled
+from quarterjack.logs import RunLogger
 from quarterjack.masking import Masking, SecretValues
 from quarterjack.state.retry import is_permanent, stuck
 from quarterjack.timing import zone
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.http_status import http_status
-from quarterjack.worker.execution.job_values import LARGEST, json_text
+from quarterjack.worker.execution.job_values import LARGEST, json_text, payload_of
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
@@ -37,6 +38,7 @@ from quarterjack.worker.stages import (
     Failed,
     LeasedRun,
     Outcome,
+    Parked,
     Returned,
     SliceEnded,
 )
@@ -50,6 +52,7 @@ _UNFOUNDED = {
     RunCancelled.__name__: "nobody has asked for the cancellation of its run",
     LeaseLost.__name__: "this worker holds the lease of its run",
 }
+_CAUGHT = "it caught quarterjack.errors.Parking: catch Exception, not BaseException"
 _RAW = 4  # times as much is looked at, because a secret that is cut in two is not recognised
 
 
@@ -116,8 +119,15 @@ def _call(leased: LeasedRun, context: Context) -> AttemptResult:
         result = leased.job.function(context, payload)
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
+        if context.effects.parked is not None:
+            raise JobError(f"the job went on although its run parks ({context.effects.parked.reason}); {_CAUGHT}")
     except Continue as signal:
         return slice_ended(leased, signal)
+    except Parking:
+        parked: Parked | None = context.effects.parked
+        if parked is None:
+            raise
+        return parked
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
         claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
         return Failed(failure_of(problem, leased.policies.retry, leased.masked), claim)
@@ -131,13 +141,6 @@ def _misfit(leased: LeasedRun) -> Failed | None:
     except InvalidInput as problem:
         return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
     return None
-
-
-def payload_of(leased: LeasedRun) -> Any:
-    """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
-    text, kind = leased.payload or "null", leased.job.payload_type
-    check_fit(leased.job, text)
-    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
 async def _awaited(result: Any) -> Any:

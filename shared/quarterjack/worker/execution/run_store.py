@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quarterjack.domain.run import SiblingRows
+from quarterjack.domain.job import check_fit
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunRow, SiblingRows
+from quarterjack.errors import Unavailable
+from quarterjack.owner.runs.children import ChildRequest, submit_child
 from quarterjack.stores.siblings import BesideKind, CommitResult
+from quarterjack.stores.waits import SignalRow
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import JobProgress
 from quarterjack.worker.stages import LeasedRun
@@ -62,6 +67,59 @@ class RunStore:
     def remaining(self) -> float | None:
         """Seconds until the process's time limit."""
         return self._worker.remaining()
+
+    def job_name(self, function: object) -> str:
+        """The name under which a function is registered as a job. Raises InvalidInput."""
+        return self._worker.jobs.name_of(function)
+
+    def now(self) -> int:
+        """The worker's clock: UTC ms."""
+        return self._worker.clock()
+
+    def signal(self, name: str) -> Mapping[str, Any] | None:
+        """The signal of that name: ``payload`` (JSON text; None: none came in time) and ``at`` (UTC ms); None: there is none yet."""
+        found = self._worker.services.waits.signal(self._leased.run.ref, name)
+        return None if found is None else {"payload": found.payload, "at": found.at}
+
+    def time_out(self, name: str) -> Mapping[str, Any]:
+        """Record that no signal of that name came in time, unless one has come meanwhile; what is recorded."""
+        none = SignalRow(payload=None, at=self.now())
+        if not self._worker.services.waits.put_signal(self._leased.run.ref, name, none):
+            return self.signal(name) or {"payload": None, "at": none.at}
+        return {"payload": None, "at": none.at}
+
+    def submit_child(self, *, number: int, step: str, job: str, payload: str, options: Mapping[str, Any]) -> None:
+        """Submit a child. Raises InvalidInput, Throttled, LimitExceeded, Unavailable."""
+        worker = self._worker
+        known = worker.jobs.get(job)
+        if known is not None:
+            check_fit(known, payload)
+            if known.payload_type is not None:
+                known.payload_type.converted(payload, redact=known.policies.redact)
+            options = {"queue": known.queue, **options}
+        request = ChildRequest.of(number=number, step=step, job=job, payload=payload, options=options)
+        submit_child(self._leased.run, request, worker.services, worker.clock)
+
+    def ends(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Of these runs those that have ended, by id: ``state``, ``result`` (JSON text or None), ``error``. Raises Unavailable."""
+        refs = [parse_run_id(run_id) for run_id in run_ids]
+        looked = self._worker.services.ledger.look(refs)
+        if looked.unanswered:
+            raise Unavailable(
+                f"{len(looked.unanswered)} children could not be read; the run goes on at its next attempt"
+            )
+        gone = {"state": "gone", "result": None, "error": "its row has left the ledger"}
+        ended = {str(ref): self._end(run) for ref, run in looked.found.items() if run.is_terminal}
+        return ended | {str(ref): gone for ref in refs if ref not in looked.found}
+
+    def _end(self, run: RunRow) -> Mapping[str, Any]:
+        result, address = run.result, run.result_ref
+        if address == "beside":
+            result = self._worker.services.siblings.read(run.ref).result
+        elif address is not None:
+            result = self.get_large(address)
+        error = run.reason if run.failure is None else f"{run.failure.kind}: {run.failure.message}"
+        return {"state": str(run.state), "result": result, "error": error or ""}
 
     def progress(self, fraction: float, stage: str | None) -> None:
         """Note it for the next heartbeat."""

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import FailedAttemptRow, Failure
+from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.logs import AtOnce
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
+from quarterjack.state.waits.park import SLEEP
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.admission.concurrency import give_back
@@ -27,6 +28,7 @@ from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import on_failure
 from quarterjack.worker.delivery.visibility import InFlightMessage
+from quarterjack.worker.execution.park import is_over_already, leave_timer, parking
 from quarterjack.worker.execution.perform import judged, log_end, presentable
 from quarterjack.worker.stages import (
     Abandoned,
@@ -39,6 +41,7 @@ from quarterjack.worker.stages import (
     LeasedRun,
     NotBegun,
     Outcome,
+    Parked,
     Returned,
     SliceEnded,
 )
@@ -109,9 +112,16 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
         body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
         worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
+    parks = isinstance(result, Parked)
+    if isinstance(result, Parked):
+        leave_timer(worker, leased, result)
     moved = _move(worker, leased, settlement.transition)
     if moved is None:
         return Outcome.kept("unavailable", at=worker.clock() + _UNANSWERED)
+    if parks and not moved.applied and _asked_to_end(leased, moved.run):
+        return _settled(worker, leased, Cancelled("requested"))
+    if parks and moved.applied and is_over_already(worker, moved.run):
+        settlement = settlement._replace(next_at=worker.clock())
     outcome = _outcome(worker, leased, settlement, applied=moved.applied)
     if (
         moved.applied and settlement.failure is not None
@@ -129,6 +139,11 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
         )
         record(attempt, worker.services.siblings)
     return outcome
+
+
+def _asked_to_end(leased: LeasedRun, run: RunRow | None) -> bool:
+    """Whether a run did not park because its cancellation was asked for meanwhile."""
+    return run is not None and run.cancel_requested and (run.state, run.fence) == (RunState.RUNNING, leased.run.fence)
 
 
 # What is written.
@@ -151,6 +166,9 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
             settlement = _failed(worker, leased, failure, now)
         case SliceEnded():
             settlement = Settlement(continue_(fence=fence, now=now), "slice ended", now, next_at=now)
+        case Parked():
+            move = parking(worker, leased, result, now)
+            settlement = Settlement(move, "parked", now, next_at=result.wake_at if result.awaits == SLEEP else None)
         case Cancelled(reason, failure):
             expires = worker.expires(now)
             move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)

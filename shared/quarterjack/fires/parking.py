@@ -1,0 +1,92 @@
+"""Wake parked runs: after a signal, after the end of a child, and by a check of what they wait for.
+
+What a run waits for is recorded first, and then the run is woken. The run parks first, and then its worker checks the record. So one of
+the two sees the other. The ticker checks once more, at intervals: it finds the run whose waker crashed between record and wake.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.errors import Unavailable
+from quarterjack.fires.claim import message_of, send
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.waits.asked import children_of
+from quarterjack.state.waits.park import CHILDREN, WOKEN, numbers, signal_of, wake
+
+log = logging.getLogger(__name__)
+
+
+def wake_if_over(run: RunRow, services: Services, clock: Clock, *, rows: bool = False) -> RunRow | None:
+    """Wake a parked run if what it waits for has happened: the run, which continues; None: it has to wait, or has moved.
+
+    ``rows``: the rows of children are read that no process has marked as ended. Raises Unavailable.
+    """
+    if run.state is not RunState.PARKED or not _has_happened(run, services, rows=rows):
+        return None
+    moved = services.ledger.move(run.ref, wake(number=run.wait_no, now=clock()))
+    if not moved.applied or moved.run is None:
+        return None
+    log.info("run.woken", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "wait": run.wait_no})
+    return moved.run
+
+
+def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
+    """Whether the signal is there, or all children have ended. A time alone needs no wake: the run is leased when it comes."""
+    name = signal_of(run)
+    if name is not None:
+        return services.waits.signal(run.ref, name) is not None
+    if run.awaits is None or not run.awaits.startswith(CHILDREN):
+        return False
+    awaited = set(numbers(run.awaits.removeprefix(CHILDREN)))
+    left = awaited - services.waits.ended(run.ref, awaited)
+    if not left or not rows:
+        return not left
+    refs = children(run, services)
+    looked = services.ledger.look([refs[number] for number in left if number in refs])
+    if looked.unanswered:
+        raise Unavailable(f"the children of run {run.ref} could not be read; try again")
+    return all(child.is_terminal for child in looked.found.values())
+
+
+def children(run: RunRow, services: Services) -> Mapping[int, RunRef]:
+    """The children that a run has asked for before it last parked, by their numbers. Raises Unavailable."""
+    if run.asked is None and not run.asked_before:
+        return {}
+    earlier = services.siblings.read(run.ref).asked[: run.asked_before] if run.asked_before else ()
+    return children_of(run.ref, (*earlier, *json.loads(run.asked or "[]")))
+
+
+def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | None:
+    """Wake the run for which something was recorded, if it waits for that, and send its message; the run as it is. Raises Unavailable.
+
+    A run that was woken and has no lease yet gets its message again: its waker may have crashed before it sent one.
+    """
+    run = services.ledger.read(ref)
+    if run is None:
+        return None
+    woken = wake_if_over(run, services, clock)
+    if woken is None and not (run.state is RunState.CONTINUED and run.reason == WOKEN):
+        return run
+    message = message_of(woken or run, services)
+    if message is not None and not send([message], services.work, clock)[0]:
+        raise Unavailable(
+            f"run {ref} continues, but the work queue did not take its message; it is sent at the next check"
+        )
+    return woken or run
+
+
+def tell_parent(run: RunRow, services: Services, clock: Clock) -> None:
+    """Note the end of a child, and wake its parent if that waits for no other. Nothing is done for a run without a parent.
+
+    Whoever ends a run calls it before it lets go of what would bring the end back: message, letter, agenda entry. Raises Unavailable.
+    """
+    if run.parent is None or run.child_no is None:
+        return
+    parent = parse_run_id(run.parent)
+    services.waits.mark_ended(parent, run.child_no, clock())
+    notify_waiting(parent, services, clock)

@@ -1,0 +1,84 @@
+"""A job submits a child: a one-off whose key follows from its parent and its step, so it exists once however often that is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import check_name
+from quarterjack.domain.payload import size
+from quarterjack.domain.policies import Overrides
+from quarterjack.domain.queue import check_queue, declared_name
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.tenants.caller import role
+from quarterjack.domain.tenants.limits import RateWord
+from quarterjack.errors import InvalidInput, KeyReused
+from quarterjack.fires.context import FireContext
+from quarterjack.owner.limits import check_priority, put_payload, take_place, throttle
+from quarterjack.owner.runs.submit import SameTime, submit
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.waits.asked import child_ref
+from quarterjack.values import value
+
+
+@value(kw_only=True)
+class ChildRequest:
+    """A child that a job asks for."""
+
+    number: int  # among the children of its parent, from 1
+    step: str  # its name among them
+    job: str
+    payload: str  # JSON text
+    policies: Overrides
+    queue: str | None = None  # name of its declared queue; None: the default one
+
+    @classmethod
+    def of(cls, *, options: Mapping[str, Any], **given: Any) -> ChildRequest:
+        """``options``: policies as ``Overrides.as_dict`` gives them, and ``queue``. Raises InvalidInput."""
+        queue = options.get("queue")
+        return cls(
+            policies=Overrides.from_dict(dict(options)),
+            queue=None if queue is None else declared_name(check_queue(queue)),
+            **given,
+        )
+
+
+def submit_child(parent: RunRow, request: ChildRequest, services: Services, clock: Clock) -> None:
+    """Submit a child that is due now; nothing is done if it exists.
+
+    Raises InvalidInput, Throttled (the tenant's ``runs_per_second`` or ``waiting_runs``), LimitExceeded, Unavailable.
+    """
+    tenant, now = parent.ref.tenant, clock()
+    check_name(request.job, "job")
+    check_priority(request.policies.priority, tenant, services, now)
+    if parent.ref == child_ref(parent.ref, request.step):
+        raise InvalidInput("step", request.step, "names the run itself", "give the child another step")
+    for refused in (
+        throttle(tenant, RateWord.RUNS, services, now),
+        take_place(tenant, services, now, has_history=True),
+    ):
+        if refused is not None:
+            raise refused
+    context = FireContext(services=services, clock=clock, caller=role("worker"))
+    ref = child_ref(parent.ref, request.step)
+    is_small = size(request.payload) <= INLINE_PAYLOAD
+    run = RunRow(
+        ref=ref,
+        state=RunState.QUEUED,
+        revision=0,
+        job=request.job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        payload=request.payload if is_small else None,
+        payload_ref=None if is_small else put_payload(ref, request.payload, context),
+        overrides=request.policies.encode(),
+        queue=request.queue,
+        parent=str(parent.ref),
+        child_no=request.number,
+    )
+    try:
+        submit(run, context, same_time=SameTime.ANY)
+    except KeyReused:  # by an earlier call of this job, whose payload was another one; that call counts
+        return

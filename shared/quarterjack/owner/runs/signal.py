@@ -1,0 +1,41 @@
+"""Send a signal to a run: the first one of a name is the answer to the run's wait for it, whether it comes before, during or after that.
+
+    audit entry and signal, one transaction ─► read the run ─► wake it, if it waits for this ─► its message
+
+A process that dies before the wake leaves a signal that the run's timer finds. A repeated call finds its own signal.
+"""
+
+from __future__ import annotations
+
+from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.run import RunRow
+from quarterjack.errors import Conflict, Unavailable
+from quarterjack.fires.audit_entry import actor_of, audit_entry
+from quarterjack.fires.context import FireContext
+from quarterjack.fires.parking import notify_waiting
+from quarterjack.stores.waits import SignalRow
+
+
+def send_signal(
+    run: RunRow, name: str, payload: str, context: FireContext, *, channel: str | None = None
+) -> tuple[SignalRow, bool]:
+    """The signal that the run has, and whether this call brought it. ``payload`` is JSON text; ``run`` as it was just read.
+
+    ``channel``: "link" for an answer by a signed link. Raises Conflict for a run that has ended without that signal, Unavailable.
+    """
+    services = context.services
+    found = services.waits.signal(run.ref, name)
+    if found is None and run.is_terminal:
+        raise Conflict(
+            f"run_id={str(run.ref)!r}: it is {run.state}, so no signal {name!r} reaches it; nothing was written"
+        )
+    brought = False
+    if found is None:
+        mine = SignalRow(payload=payload, at=context.clock(), actor=actor_of(context), channel=channel)
+        audit = audit_entry(AuditAct.SIGNAL, str(run.ref), context, signal=name, channel=channel)
+        brought = services.waits.put_signal(run.ref, name, mine, audit)
+        found = mine if brought else services.waits.signal(run.ref, name)
+    if found is None:
+        raise Unavailable(f"signal {name!r} of run {run.ref} is being written by another process; try again")
+    notify_waiting(run.ref, services, context.clock)
+    return found, brought

@@ -1,0 +1,1 @@
+"""What reaches runs that wait."""

@@ -1,0 +1,88 @@
+"""SDK methods for signals to runs that wait."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import check_name
+from quarterjack.domain.payload import size
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.limits import RateWord
+from quarterjack.domain.times import from_ms
+from quarterjack.errors import InvalidInput
+from quarterjack.owner.runs.signal import send_signal
+from quarterjack.sdk.base import SchedulerBase
+
+
+class SignalOutcome(StrEnum):
+    """What became of a signal. The first one of a name is the answer."""
+
+    ACCEPTED = "accepted"  # it is the answer
+    REPEATED = "repeated"  # an equal one came before
+    ANSWERED = "answered"  # another one came before
+    TIMED_OUT = "timed-out"  # the run's wait for it was over before
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalReceipt:
+    """What became of a signal, and the answer that the run has."""
+
+    run_id: str  # of the run
+    name: str  # of the signal
+    outcome: SignalOutcome
+    payload: Any = None  # of the answer; None after a timeout, and for a caller who may not read-payloads
+    at: datetime  # UTC: when the answer came, or the wait timed out
+    actor: str | None = None  # who gave the answer
+
+
+class SignalMethods(SchedulerBase):
+    def signal(self, run_id: str, name: str, payload: Any = None) -> SignalReceipt:
+        """Send a signal to a run: the answer to ``ctx.wait_for(name)`` of its job, also if it comes before the job asks.
+
+        ``payload`` is any JSON value of at most 64 KB. The first signal of a name is the answer: a call that comes later changes nothing,
+        and its receipt says what came first. Raises InvalidInput, NotFound, Conflict (the run has ended), Throttled, Unavailable.
+
+        >>> from datetime import UTC, datetime
+        >>> from quarterjack import Registry
+        >>> from quarterjack.testing import Harness
+        >>> jobs = Registry()
+        >>> @jobs.job("orders.approve")
+        ... def approve(ctx, payload):
+        ...     return ctx.wait_for("approval", timeout=86_400)["by"]
+        >>> harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
+        >>> run = harness.scheduler.submit("orders.approve")
+        >>> [run.state.value for run in harness.advance()]
+        ['PARKED']
+        >>> harness.scheduler.signal(run.id, "approval", {"by": "Ada"}).outcome.value
+        'accepted'
+        >>> [run.result for run in harness.advance()]
+        ['Ada']
+        """
+        check_name(name, "name")
+        run = self._access.read_run(run_id, Verb.SIGNAL)
+        text = self._pending(payload).text
+        if size(text) > INLINE_PAYLOAD:
+            remedy = f"keep it within {INLINE_PAYLOAD:,}, or store it and pass its address"
+            raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
+        self._take(RateWord.CHANGES)
+        found, brought = send_signal(run, name, text, self._context)
+        if brought:
+            outcome = SignalOutcome.ACCEPTED
+        elif found.payload is None:
+            outcome = SignalOutcome.TIMED_OUT
+        else:
+            outcome = SignalOutcome.REPEATED if found.payload == text else SignalOutcome.ANSWERED
+        may_read = brought or self._access.may_read_payloads(run.job)
+        return SignalReceipt(
+            run_id=run_id,
+            name=name,
+            outcome=outcome,
+            payload=json.loads(found.payload) if may_read and found.payload is not None else None,
+            at=from_ms(found.at),
+            actor=found.actor,
+        )

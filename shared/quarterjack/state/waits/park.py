@@ -1,0 +1,118 @@
+"""A run parks: it waits without worker, lease and message, until its time comes or somebody wakes it.
+
+    RUNNING ── park ──► PARKED ── wake ──► CONTINUED ── lease ──► RUNNING     a signal came, or its children have ended
+                          └────────────── lease, from ``wake_at`` on ──► RUNNING     it slept, or its wait timed out
+
+``wait_no`` is the number of the wait. Each park raises it, so a wake that was meant for an earlier wait is refused.
+"""
+
+from __future__ import annotations
+
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.state.transition import (
+    NOT_CANCELLED,
+    Compare,
+    Plus,
+    Transition,
+    all_of,
+    held,
+    in_state,
+    in_state_under,
+)
+from quarterjack.values import value
+
+MAX_WAIT = 366 * DAY  # the longest wait
+WOKEN = "woken"  # the reason of a run that was woken
+SLEEP = "sleep"  # what a run awaits that waits for a time alone
+SIGNAL, CHILDREN = "signal:", "children:"  # before the signal's name, and before the numbers of the children
+_FIRST_CHECK, _LAST_CHECK = MINUTE, HOUR
+
+
+@value(kw_only=True)
+class WaitSpec:
+    """What a run waits for when it parks."""
+
+    awaits: str  # SLEEP, SIGNAL and a name, or CHILDREN and their numbers
+    reason: str  # the same in words
+    wake_at: int  # UTC ms at which the wait ends whatever happens
+    not_before: (
+        int  # UTC ms from which the run may be leased: ``wake_at``, or the end of its deadline if that is earlier
+    )
+    asked: str | None = None  # JSON text: the latest requests of its job, in their order
+    asked_before: int = 0  # the number of earlier ones, which lie beside the row
+
+
+def park(*, fence: int, number: int, now: int, wait: WaitSpec) -> Transition:
+    """The job waits: the slice ends, and is no attempt. ``number``: of the wait, one more than that of the run's last one."""
+    return Transition(
+        name="park",
+        to=RunState.PARKED,
+        guard=all_of(held(fence), NOT_CANCELLED),
+        changes={
+            "state": RunState.PARKED,
+            "not_before": wait.not_before,
+            "lease_until": None,
+            "lease_token": None,
+            "reason": wait.reason,
+            "attempt": Plus(-1),
+            "slices": Plus(1),
+            "wait_no": number,
+            "awaits": wait.awaits,
+            "wake_at": wait.wake_at,
+            "parked_at": now,
+            "asked": wait.asked,
+            "asked_before": wait.asked_before or None,
+        },
+        already=in_state_under(RunState.PARKED, fence),
+    )
+
+
+def wake(*, number: int, now: int) -> Transition:
+    """What a parked run waited for has happened: it continues. ``number``: of the wait that is over."""
+    mine = Compare("wait_no", "=", number)
+    return Transition(
+        name="wake",
+        to=RunState.CONTINUED,
+        guard=all_of(in_state(RunState.PARKED), mine),
+        changes={"state": RunState.CONTINUED, "not_before": now, "reason": WOKEN},
+        already=all_of(in_state(RunState.CONTINUED), mine),
+    )
+
+
+def signal_of(run: RunRow) -> str | None:
+    """The name of the signal that a run waits for, or waited for last; None: it is something else."""
+    return run.awaits.removeprefix(SIGNAL) if run.awaits and run.awaits.startswith(SIGNAL) else None
+
+
+def wait_id(run_id: str, number: int) -> str:
+    """The id of the agenda entry that checks a wait of a run."""
+    return f"{run_id}#wait{number}"
+
+
+def next_check(*, parked_at: int, not_before: int, now: int) -> int:
+    """UTC ms at which the ticker checks a parked run: 1, 2, 4 … minutes apart, at most an hour, and not later than it may be leased.
+
+    Whoever makes happen what a run waits for wakes it. The check finds the run whose waker has crashed.
+    """
+    return min(now + min(max(now - parked_at, _FIRST_CHECK), _LAST_CHECK), not_before)
+
+
+def numbers(children: str) -> list[int]:
+    """The children's numbers in a text as ``ranges`` makes it."""
+    found = list[int]()
+    for part in children.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def ranges(children: list[int]) -> str:
+    """Ascending numbers as a short text: ``1-3,7``."""
+    parts = list[list[int]]()
+    for number in sorted(set(children)):
+        if parts and parts[-1][1] + 1 == number:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -1,0 +1,85 @@
+"""What wakes parked runs: the signals that a run got, and which of its children have ended. Rows beside the run's row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from quarterjack.domain.audit import AuditEntryRow
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable
+from quarterjack.state.waits.park import MAX_WAIT
+from quarterjack.stores.audit import transact
+from quarterjack.stores.rows import present, reads
+from quarterjack.stores.siblings import beside_prefix
+from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, put_new
+from quarterjack.values import value
+
+_CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
+
+
+@value(kw_only=True)
+class SignalRow:
+    """The first answer to a wait for a signal: whoever comes later finds it."""
+
+    payload: str | None  # JSON text; None: nothing came in time
+    at: int  # UTC ms
+    actor: str | None = None  # who sent it
+    channel: str | None = None  # the kind of answer: "link" by a signed link; None: a call
+
+
+class Waits:
+    """Signals and ended children. ``retention``: milliseconds for which ended runs stay."""
+
+    def __init__(self, tables: RowTables, *, retention: int) -> None:
+        self._tables, self._retention = tables, retention
+
+    def signal(self, ref: RunRef, name: str) -> SignalRow | None:
+        """The signal of that name that a run got first, or the note that none came in time; None: neither."""
+        row = self._tables.get("signal", RUNS, **_signal_key(ref, name))
+        return None if row is None else signal_of_row(row)
+
+    def put_signal(self, ref: RunRef, name: str, signal: SignalRow, audit: AuditEntryRow | None = None) -> bool:
+        """Put it, with the ``audit`` entry of the act, unless the run has one of that name. Raises Unavailable."""
+        row = _signal_key(ref, name) | {"payload": signal.payload, "at": signal.at, "ttl": self._expires(signal.at)}
+        write = put_new(RUNS, present(row | {"actor": signal.actor, "channel": signal.channel}))
+        if audit is None:
+            return self._tables.write("put_signal", write)[0]
+        return transact(self._tables, "put_signal", [write], f"signal {name!r} of run {ref}", audit)
+
+    def mark_ended(self, parent: RunRef, number: int, now: int) -> None:
+        """Note that a child has ended (``number`` from 1). Repeated, it changes nothing."""
+        row = _chunk_key(parent, number) | {f"c{number}": 1, "ttl": self._expires(now)}
+        self._tables.write("mark_ended", RowWrite(table=RUNS, row=row))
+
+    def ended(self, parent: RunRef, numbers: Iterable[int]) -> set[int]:
+        """Of these children those that are marked as ended. Raises Unavailable."""
+        chunks = defaultdict[tuple[str, str], set[int]](set)
+        for number in numbers:
+            key = _chunk_key(parent, number)
+            chunks[key["owner"], key["key"]].add(number)
+        keys = [{"owner": owner, "key": key} for owner, key in chunks]
+        rows, unread = self._tables.read("ended", RUNS, keys)
+        if unread:
+            raise Unavailable(f"the ends of the children of run {parent} could not be read; try again")
+        return {number for row in rows for number in chunks[row["owner"], row["key"]] if f"c{number}" in row}
+
+    def _expires(self, now: int) -> int:
+        """Epoch seconds: a run may wait for longer than the retention."""
+        return (now + MAX_WAIT + self._retention) // SECOND
+
+
+def _signal_key(ref: RunRef, name: str) -> Row:
+    return {"owner": ref.owner, "key": f"{beside_prefix(ref)}signal#{name}"}
+
+
+def _chunk_key(parent: RunRef, number: int) -> Row:
+    return {"owner": parent.owner, "key": f"{beside_prefix(parent)}ended#{(number - 1) // _CHUNK:05d}"}
+
+
+@reads("signal {owner}{key}")
+def signal_of_row(row: Any) -> SignalRow:
+    """A signal from its row. Raises Unreadable."""
+    return SignalRow(payload=row.get("payload"), at=int(row["at"]), actor=row.get("actor"), channel=row.get("channel"))

@@ -1,0 +1,81 @@
+"""Park a run: what it waits for goes on record, the run parks, and the record is checked again, before the message goes.
+
+record of requests ─► timer ─► park ─► check ─► delete the message
+
+A sleep has no check: its delayed message, or its timer, comes when it is over.
+
+a worker dies          why nothing is lost
+before park            the message comes back, and the job asks again
+after park             the message comes back, finds the run parked, and checks (``refused``)
+the waker dies         the timer checks, 1, 2, 4 … minutes apart, at most an hour
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from quarterjack.domain.run import RunRow
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable
+from quarterjack.fires.parking import wake_if_over
+from quarterjack.owner.runs.submit import entry_of
+from quarterjack.state.transition import Transition
+from quarterjack.state.waits.park import SLEEP, WaitSpec, next_check, park, wait_id
+from quarterjack.stores.siblings import BesideKind
+from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import LeasedRun, Parked
+
+SMALL_RECORD = 300  # characters of requests in the run's own row; earlier ones lie beside it
+
+
+def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) -> Transition:
+    """The transition that parks a run. Large records are stored beside the row first. Raises Unavailable."""
+    run, before = leased.run, leased.run.asked_before
+    latest: str | None = json.dumps(result.asked[before:], separators=(",", ":"))
+    if latest is not None and len(latest) > SMALL_RECORD:
+        _store_record(worker, run, latest)
+        latest, before = None, len(result.asked)
+    wait = WaitSpec(
+        awaits=result.awaits,
+        reason=result.reason,
+        wake_at=result.wake_at,
+        not_before=_not_before(leased, result),
+        asked=latest,
+        asked_before=before,
+    )
+    return park(fence=run.fence, number=run.wait_no + 1, now=now, wait=wait)
+
+
+def _store_record(worker: WorkerContext, run: RunRow, text: str) -> None:
+    name, expires = f"{run.asked_before:06d}", worker.expires_with(run)
+    kept = worker.services.siblings.keep(
+        run.ref, fence=run.fence, kind=BesideKind.ASKED, name=name, text=text, expires=expires
+    )
+    if not kept:
+        raise Unavailable(f"the record of run {run.ref} was not stored: this worker has lost it")
+
+
+def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:
+    """The timer that checks the wait of a run that is about to park; none for a sleep. Raises Unavailable.
+
+    Its id has the number of the wait: a timer of an earlier wait is no longer needed.
+    """
+    if result.awaits == SLEEP:
+        return
+    run, now = leased.run, worker.clock()
+    due = next_check(parked_at=now, not_before=_not_before(leased, result), now=now)
+    entry = replace(entry_of(run, worker.services, now), due=due, id=wait_id(str(run.ref), run.wait_no + 1))
+    if entry.key not in worker.services.agenda.put([entry]):
+        raise Unavailable(f"the agenda did not accept the timer of run {run.ref}; it has not parked")
+
+
+def _not_before(leased: LeasedRun, result: Parked) -> int:
+    """UTC ms from which the run may be leased: the end of its wait, or of its deadline, by which it is expired."""
+    deadline = leased.policies.deadline
+    return result.wake_at if deadline is None else min(result.wake_at, leased.run.due + int(deadline * SECOND) + 1)
+
+
+def is_over_already(worker: WorkerContext, run: RunRow | None) -> bool:
+    """The second check, after the run parked: whether what it waits for happened meanwhile; then it continues. Raises Unavailable."""
+    return run is not None and wake_if_over(run, worker.services, worker.clock) is not None

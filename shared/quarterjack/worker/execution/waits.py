@@ -1,0 +1,188 @@
+"""Waits: what a job asks for that may end its slice: sleeps, signals, children. A woken job is called again from its beginning.
+
+    first call                                    called again
+    ctx.sleep(60)            ─► parks             returns: its request is in the record, so its time has come
+    ctx.wait_for("approval") ─► parks             returns the signal that the ledger has
+    ctx.gather([child])      ─► parks             returns the results, read from the rows of the children
+
+Each request has its place in the record (``state.waits.asked``). A request at a place where the record has another one is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from quarterjack.arguments import payload_text
+from quarterjack.domain.job import Child, JobRef
+from quarterjack.domain.names import check_flag, check_name
+from quarterjack.domain.run import RunState, SiblingRows
+from quarterjack.domain.times import SECOND, from_ms, to_ms
+from quarterjack.errors import ChildFailed, InvalidInput, Parking, WaitTimedOut
+from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered
+from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
+from quarterjack.worker.execution.run_store import RunStore
+from quarterjack.worker.stages import LeasedRun, Parked
+
+Seconds = float | timedelta
+_YEAR = f"use a number of seconds or a timedelta, at most {MAX_WAIT // SECOND:,} s"
+
+
+class RunWaits:
+    """The requests of one slice, in their order. Safe from several threads of the job, which share that order."""
+
+    def __init__(self, leased: LeasedRun, store: RunStore, beside: SiblingRows) -> None:
+        """``beside`` has the requests of earlier slices that are not in the row."""
+        run = leased.run
+        self._leased, self._store = leased, store
+        self._lock = threading.RLock()
+        self._record = (
+            *beside.asked[: run.asked_before],
+            *json.loads(run.asked or "[]"),
+        )  # what earlier slices asked for
+        self._asked: list[str] = []  # by this slice
+        self._children: dict[str, int] = {}  # their numbers, by step
+        self._ends: dict[str, Mapping[str, Any]] = {}  # of children that have ended, by run id
+        self._parked: Parked | None = None
+
+    @property
+    def parked(self) -> Parked | None:
+        """What this slice waits for, once it does."""
+        return self._parked
+
+    # Requests.
+
+    def sleep(self, seconds: Seconds | None, until: datetime | None) -> Any:
+        if (seconds is None) == (until is None):
+            raise InvalidInput("seconds", seconds, "is not the one way to say how long", "give either seconds or until")
+        with self._lock:
+            number = sum(request.startswith("sleep ") for request in self._asked) + 1
+            if self._ask(f"sleep {number}"):
+                return _answer(None)
+            now = self._store.now()
+            wake_at = now + _ms("seconds", seconds) if until is None else to_ms(until, "until")
+            if wake_at - now > MAX_WAIT:
+                raise InvalidInput("until", until, "is more than a year ahead", _YEAR)
+            if wake_at <= now:
+                return _answer(None)
+            raise self._park(SLEEP, wake_at, f"sleeps until {_iso(wake_at)}")
+
+    def wait_for(self, name: str, timeout: Seconds | None) -> Any:
+        check_name(name, "name")
+        limit = MAX_WAIT if timeout is None else _ms("timeout", timeout)
+        with self._lock:
+            known = self._ask(f"signal {name}")
+            run, now = self._leased.run, self._store.now()
+            is_last = known and run.awaits == SIGNAL + name and len(self._asked) == len(self._record)
+            wake_at = run.wake_at if is_last and run.wake_at is not None else now + limit
+            signal = self._store.signal(name)
+            if signal is None and now >= wake_at:
+                signal = self._store.time_out(name)
+            if signal is None:
+                raise self._park(SIGNAL + name, wake_at, f"waits for signal {name!r} until {_iso(wake_at)}")
+            if signal["payload"] is None:
+                raise WaitTimedOut(f"no signal {name!r} came until {_iso(signal['at'])}")
+            return _answer(json.loads(signal["payload"]))
+
+    def submit(self, job: JobRef, payload: Any, step: str, options: Mapping[str, Any]) -> Any:
+        """``options`` are policies as ``Overrides.as_dict`` gives them, and ``queue``."""
+        check_name(step, "step")
+        name = check_name(job, "job") if isinstance(job, str) else self._store.job_name(job)
+        text = payload_text(payload)
+        held = self._leased.hidden.held_in(json.loads(text)) if self._leased.hidden else None
+        if held is not None:
+            remedy = "pass its name, and let the child look it up: ctx.secret(payload['secret'])"
+            raise InvalidInput("payload", "…", f"holds the secret {held!r}, and it would be stored", remedy)
+        with self._lock:
+            if step in self._children:
+                raise InvalidInput(
+                    "step", step, "is the step of another child of this run", "give each a name of its own"
+                )
+            number = len(self._children) + 1
+            if number > MAX_CHILDREN:
+                raise InvalidInput("step", step, f"is child {number:,} of its run", f"submit {MAX_CHILDREN:,} at most")
+            known = self._ask(f"{CHILD}{step}")
+            ref = child_ref(self._leased.run.ref, step)
+            if not known:
+                self._store.submit_child(number=number, step=step, job=name, payload=text, options=dict(options))
+            self._children[step] = number
+            return _answer(Child(run_id=str(ref), step=step, job=name))
+
+    def gather(self, children: Sequence[Child], *, return_exceptions: bool) -> Any:
+        check_flag("return_exceptions", return_exceptions)
+        for child in children:
+            if not isinstance(child, Child) or child.step not in self._children:
+                raise InvalidInput("children", child, "is no child of this run", "pass what ctx.submit returned")
+        if not children:
+            return _answer([])
+        with self._lock:
+            self._ask(gathered([child.step for child in children]))
+            left = [child.run_id for child in children if child.run_id not in self._ends]
+            if left:
+                self._ends |= self._store.ends(left)
+            open_steps = [child.step for child in children if child.run_id not in self._ends]
+            if open_steps:
+                wanted = ranges([self._children[child.step] for child in children])
+                text = (
+                    f"waits for {len(open_steps):,} of {len(children):,} children"
+                    if len(children) > 1
+                    else "waits for child"
+                )
+                raise self._park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {_few(open_steps)}")
+            return _answer([_result(child, self._ends[child.run_id], return_exceptions) for child in children])
+
+    # The record.
+
+    def _ask(self, request: str) -> bool:
+        """Note a request; whether the record has it. Raises Diverged, and Parking again if the job has caught that."""
+        if self._parked is not None:
+            raise Parking(self._parked.reason)
+        check_order(self._record, len(self._asked), request)
+        self._asked.append(request)
+        return len(self._asked) <= len(self._record)
+
+    def _park(self, awaits: str, wake_at: int, reason: str) -> Parking:
+        self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=tuple(self._asked))
+        return Parking(reason)
+
+
+async def _ready(value: Any) -> Any:
+    return value
+
+
+def _answer(value: Any) -> Any:
+    """The value; in an async job something to await, as ``ctx.step`` returns it there."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return value
+    return _ready(value)
+
+
+def _result(child: Child, end: Mapping[str, Any], return_exceptions: bool) -> Any:  # noqa: FBT001
+    if end["state"] == RunState.SUCCEEDED:
+        return None if end["result"] is None else json.loads(end["result"])
+    failed = ChildFailed(child.run_id, child.step, end["state"], end["error"])
+    if return_exceptions:
+        return failed
+    raise failed
+
+
+def _ms(field: str, seconds: Any) -> int:
+    """Milliseconds from now. Raises InvalidInput."""
+    value = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_WAIT / SECOND:
+        raise InvalidInput(field, seconds, "is not a time to wait", _YEAR)
+    return round(value * SECOND)
+
+
+def _iso(ms: int) -> str:
+    return from_ms(ms).isoformat(timespec="seconds")
+
+
+def _few(steps: Sequence[str]) -> str:
+    return ", ".join(steps[:3]) + (" …" if len(steps) > 3 else "")
