@@ -10,7 +10,7 @@ _PROCESS = ("tests/unit/isolation/test_isolated_jobs.py",)
 SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     (
         "no worker checks the schema",
-        "worker/execution/job_values.py",
+        "worker/execution/perform.py",
         '    text, kind = leased.payload or "null", leased.job.payload_type\n    check_fit(leased.job, text)\n',
         '    text, kind = leased.payload or "null", leased.job.payload_type\n',
         _DOORS,

@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -32,9 +33,9 @@ from quarterjack.state.retry import is_permanent
 from quarterjack.stores.siblings import CommitResult
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import JobProgress
-from quarterjack.worker.execution.perform import timeout_of, watch
+from quarterjack.worker.execution.perform import limit_of, timeout_of
 from quarterjack.worker.execution.run_store import RunStore
-from quarterjack.worker.stages import AttemptResult, Failed, LeasedRun
+from quarterjack.worker.stages import Abandoned, AttemptResult, Cancelled, Failed, LeasedRun
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,30 @@ def perform_isolated(parent: PreloadedParent, worker: WorkerContext, leased: Lea
         return watch(worker, leased, attempt.ends, timeout_at, tell_cancelled=attempt.tell_cancelled)
     finally:
         attempt.end()
+
+
+def watch(
+    worker: WorkerContext,
+    leased: LeasedRun,
+    ends: list[AttemptResult],
+    timeout_at: int | None,
+    *,
+    tell_cancelled: Callable[[], None] = lambda: None,
+) -> AttemptResult:
+    """Wait for the job's end, or for what ends it. ``tell_cancelled`` is called while its cancellation is asked for."""
+    in_flight = leased.in_flight
+    with in_flight.changed:
+        while True:
+            if ends:
+                return ends[0]
+            if in_flight.lost:
+                return Abandoned()
+            limit = limit_of(leased, timeout_at, worker.clock())
+            if isinstance(limit, (Failed, Cancelled)):
+                return limit
+            if in_flight.cancel_seen is not None:
+                tell_cancelled()
+            in_flight.changed.wait(limit)
 
 
 class IsolatedAttempt:

@@ -6,10 +6,8 @@ import inspect
 import json
 from typing import Any
 
-from quarterjack.domain.job import check_fit
 from quarterjack.domain.payload import MAX_DEPTH, is_too_deep
 from quarterjack.errors import InvalidInput
-from quarterjack.worker.stages import LeasedRun
 
 LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
 _TOO_DEEP = (
@@ -35,13 +33,6 @@ def json_text(what: str, value: Any, most: int) -> str:
     if wrong is not None:
         raise InvalidInput(what, value, *wrong)
     return text
-
-
-def payload_of(leased: LeasedRun) -> Any:
-    """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
-    text, kind = leased.payload or "null", leased.job.payload_type
-    check_fit(leased.job, text)
-    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
 def plain_result(name: str, result: Any) -> Any:

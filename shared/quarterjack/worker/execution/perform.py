@@ -28,11 +28,10 @@ from quarterjack.timing import zone
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.http_status import http_status
-from quarterjack.worker.execution.job_values import LARGEST, json_text, payload_of
+from quarterjack.worker.execution.job_values import LARGEST, json_text
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
-    Abandoned,
     AttemptResult,
     Cancelled,
     Failed,
@@ -141,6 +140,13 @@ def _misfit(leased: LeasedRun) -> Failed | None:
     except InvalidInput as problem:
         return Failed(replace(failure_of(problem, leased.policies.retry), permanent=True))
     return None
+
+
+def payload_of(leased: LeasedRun) -> Any:
+    """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
+    text, kind = leased.payload or "null", leased.job.payload_type
+    check_fit(leased.job, text)
+    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
 async def _awaited(result: Any) -> Any:
@@ -254,30 +260,6 @@ def timeout_of(worker: WorkerContext, leased: LeasedRun) -> int | None:
     """When the attempt that starts now is over by its timeout (UTC ms)."""
     timeout = leased.policies.timeout
     return None if timeout is None else worker.clock() + int(timeout * SECOND)
-
-
-def watch(
-    worker: WorkerContext,
-    leased: LeasedRun,
-    ends: list[AttemptResult],
-    timeout_at: int | None,
-    *,
-    tell_cancelled: Callable[[], None] = lambda: None,
-) -> AttemptResult:
-    """Wait for the job's end, or for what ends it. ``tell_cancelled`` is called while its cancellation is asked for."""
-    in_flight = leased.in_flight
-    with in_flight.changed:
-        while True:
-            if ends:
-                return ends[0]
-            if in_flight.lost:
-                return Abandoned()
-            limit = limit_of(leased, timeout_at, worker.clock())
-            if isinstance(limit, (Failed, Cancelled)):
-                return limit
-            if in_flight.cancel_seen is not None:
-                tell_cancelled()
-            in_flight.changed.wait(limit)
 
 
 def limit_of(leased: LeasedRun, timeout_at: int | None, now: int) -> Failed | Cancelled | float | None:
