@@ -6,6 +6,7 @@ Celery's objects are recognised by their attributes, so Celery need not be insta
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta, tzinfo
@@ -40,6 +41,7 @@ _FIELDS: Mapping[str, FieldSpec] = {  # in the order of an expression
     "day_of_week": WEEKDAY,
 }
 _DECIDING = ("is_due", "remaining_estimate", "remaining_delta")  # methods of Celery's schedules
+_NO_QUEUE = re.compile(r"[^a-z0-9]+")  # what a queue's name may not contain
 _RUN = 3  # values in a row that are shorter as a range
 
 
@@ -123,9 +125,11 @@ def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     words: dict[str, Any] = {}
     for name, value in options.items():
         if name == "queue" and value is not None:
-            words["queue"] = str(getattr(value, "name", value))
+            theirs = str(getattr(value, "name", value))
+            words["queue"] = queue = _NO_QUEUE.sub("-", theirs.lower())[:32].strip("-") or theirs
+            called = f", called {theirs} in Celery," if queue != theirs else ""
             notes.append(
-                f"the queue {words['queue']} is one of Quarterjack's: the jobs' file declares it; size it there"
+                f"the queue {queue}{called} is one of Quarterjack's: the jobs' file declares it; size it there"
             )
         elif name == "expires" and isinstance(value, (int, float, timedelta)):
             words["deadline"] = value.total_seconds() if isinstance(value, timedelta) else value

@@ -14,6 +14,7 @@ _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time,
     r"(?:[0-9]+|@(?:daily|weekly|monthly|yearly|annually))[ \t]+[0-9]+[ \t]+(?=[A-Za-z0-9_.:-]{3})[A-Za-z][\w.:-]*[ \t]+\S.*"
 )
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
+_USERS_LEGEND = re.compile(r"^#(?:\s*\*){5}\s+user(?:-?name)?\s+command", re.MULTILINE)  # copied into any crontab
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
 _SERVICES = frozenset(  # accounts that are commands as well, and those of Debian whose names a script may have
@@ -99,16 +100,18 @@ def form_of(text: str, source: str) -> CrontabForm:
 def doubtful_user(text: str) -> str | None:
     """A word before a command of a crontab that may be a user as well; None: there is none.
 
-    The same word stands in every line, or what follows each one can hardly be its argument.
+    The same word stands in every line, or what follows each one can hardly be its argument, or a legend tells of users.
     """
     pairs = _first_words(text)
     if not pairs or not all(_may_be_a_user(first) for first, _ in pairs):
         return None
     word, seconds = pairs[0][0], [second for _, second in pairs]
-    if all(_begins_a_command(second, first) for first, second in pairs):
+    if _USERS_LEGEND.search(text) or all(_begins_a_command(second, first) for first, second in pairs):
         return word
     if any(first != word for first, _ in pairs):
         return None
+    if len(pairs) > 1 and any(_begins_a_command(second, first) for first, second in pairs):
+        return word
     bare = word in _SERVICES - _SUBCOMMANDS and all(re.match(r"\w", second) for second in seconds)
     several = (len(pairs) > 1 or word in _SERVICES) and all(_PROGRAM.match(second) for second in seconds)
     return word if bare or several else None

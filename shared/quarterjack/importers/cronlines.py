@@ -26,7 +26,7 @@ USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
 FLAGS = re.compile(r"-[nqs]+")  # of BSD and cronie, before a command: mail failures alone, no log, skip while it runs
 _FLAGGED = re.compile(rf"((?:{FLAGS.pattern}[ \t]+)*)(.*)", re.DOTALL)
 _HEADING = re.compile(  # of the columns, or for another program
-    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|\bperiod\b.{1,40}\bdelay\b.{1,40}\bident|^ident\s"
+    r"m\s+h\s+dom\s|user(-?name)?\s+command|^\W*min(ute)?s?\W+h(ou)?rs?\b|\bperiod\b.{1,40}\bdelay\b.{1,40}\b(ident|job-?id)|^ident\s"
     r"|\bvim?:\s|\b(ana)?cron(tab)?\([158]\)|^(\((days?|min(ute)?s?|h(ou)?rs?)\)\s*)+$",
     re.IGNORECASE,
 )

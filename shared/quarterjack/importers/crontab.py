@@ -45,6 +45,9 @@ _NOT_MAPPED = {
         ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
     ),
 }
+_PLACEHOLDER = re.compile(  # of a sample or a manual, in a path
+    r"@[A-Z][A-Z0-9_]+@(?=/)|(?<=/)(?:\{[A-Za-z_]\w*\}|<[A-Za-z_][\w -]*>)(?=[/\s]|$)"
+)
 _UTC = ("UTC", "Etc/UTC")
 _OWN_DELAYS = "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
 _DAY = 86_400  # seconds
@@ -195,6 +198,10 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         "stdin": line.stdin,
         "user": line.user,
     }
+    if line.stdin:
+        notes.append("% ends the command here, the rest is its standard input; busybox and supercronic read on")
+    if later := _PLACEHOLDER.search(line.command):
+        notes.append(f"{later[0]} looks like a placeholder that is still to be replaced")
     if "\\\\" in line.command:
         notes.append(r"\\ in the command stays, as in cronie; Vixie's and BSD's cron make one backslash of it")
     if line.command.endswith("\\"):

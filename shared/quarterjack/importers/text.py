@@ -35,7 +35,7 @@ _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up
 _PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
 _SUFFIX = re.compile(r"(?<=.)\.(sh|bash|py|pl|php|rb|js|jar|cgi|exe)$")
-_ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json)$", re.IGNORECASE)
+_ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json|sample|example|dist|te?mpl(ate)?)$", re.IGNORECASE)
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "for", "while", "case", "esac", "!", "in"})
 _GUARDS = frozenset(
     {"test", "[", "[[", "cd", "command", "sleep", "export", "set", "umask", "ulimit", "true", ":", ".", "source"}

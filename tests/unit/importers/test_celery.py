@@ -200,6 +200,7 @@ def test_a_clock_of_its_own_and_rounding_are_named() -> None:
         ({"options": {"expires": MAY}}, {"deadline": None}, Conversion.DIFFERS),
         ({"options": {"queue": "slow"}}, {"queue": "slow"}, Conversion.DIFFERS),
         ({"options": {"queue": SimpleNamespace(name="slow")}}, {"queue": "slow"}, Conversion.DIFFERS),
+        ({"options": {"queue": "Media_processing."}}, {"queue": "media-processing"}, Conversion.DIFFERS),
         ({"options": {"priority": 3, "headers": None}}, {"priority": None}, Conversion.DIFFERS),
         ({"enabled": False}, {}, Conversion.DIFFERS),
     ],
@@ -216,7 +217,7 @@ def test_what_becomes_of_an_entry(entry: dict[str, Any], wanted: dict[str, Any],
         ({"args": [MAY]}, "is not JSON"),
         ({"kwargs": {"x": {1, 2}}}, "is not JSON"),
         ({"task": None}, "no task and schedule"),
-        ({"options": {"queue": "no such name"}}, "queue="),
+        ({"options": {"queue": "_"}}, "queue="),
     ],
 )
 def test_what_cannot_be_is_named_and_stops_nobody(entry: dict[str, Any], why: str) -> None:

@@ -647,6 +647,7 @@ def test_another_option_before_the_command_is_refused(line: str, word: str) -> N
         "# │ ┌──────────── Minute",
         "#period in days   delay in minutes   job-identifier   command",  # Red Hat's and Gentoo's anacrontab
         "# format: period delay job-identifier command",
+        "# period  delay  job-id  command",
         "#(days)\t(min)",
         "# See crontab(5) for field format.",
     ],
@@ -670,7 +671,7 @@ def test_fcron_s_options_are_not_lost_for_the_lines_below() -> None:
     assert found.lines[2].notes == ("fcron's options in line 2 are left out",)
 
 
-@pytest.mark.parametrize("source", ["acme.cron.d", "acme.crontab", "acme.fcrontab", "acme.txt"])
+@pytest.mark.parametrize("source", ["acme.cron.d", "acme.crontab", "acme.fcrontab", "acme.txt", "acme.sample"])
 def test_the_kind_of_a_file_is_no_part_of_its_schedules_names(source: str) -> None:
     (name,) = crontab("0 5 * * * root /bin/x\n", source).schedules
     assert re.fullmatch("acme/x-[0-9a-f]{4}", name)
@@ -739,6 +740,20 @@ def test_a_word_before_what_begins_a_command_may_be_its_user(line: str) -> None:
     assert words["payload"]["user"] == line.split()[5]
 
 
+def test_a_word_in_every_line_that_once_stands_before_a_command_may_be_its_user() -> None:
+    text = "29 8 * * * le notify-send hello\n1 10 * * * le sh /home/le/apply.sh\n"
+    assert all("le is read as a command; if it is the user" in line.notes[0] for line in crontab(text).lines)
+    assert {line.fit for line in crontab("0 1 * * * make one\n0 2 * * * make two\n").lines} == {Conversion.EXACT}
+
+
+def test_a_legend_with_users_makes_a_first_word_doubtful() -> None:
+    text = "# *  *  *  *  * user-name  command to be executed\n29 8 * * * le notify-send hello\n"
+    (line,) = crontab(text).lines
+    assert "le is read as a command; if it is the user of each line: --system, else --user" in line.notes[0]
+    (line,) = crontab(text.replace("user-name  ", "")).lines
+    assert line.fit is Conversion.EXACT
+
+
 def test_users_that_differ_are_seen_too() -> None:
     found = crontab("0 5 * * * app cd /srv && ./a\n0 6 * * * worker /srv/b.sh\n")
     assert [line.fit for line in found.lines] == [Conversion.DIFFERS] * 2
@@ -757,6 +772,13 @@ def test_a_line_that_somebody_has_split_does_not_hide_the_users_of_the_others() 
     [
         (r"find / -name x \\; | sed 's/a\\b/c/'", "Vixie's and BSD's cron make one backslash of it"),
         ("find /archive \\", "cron does not continue a line after a backslash"),
+        (
+            'date "+%F" >> /var/log/x',
+            "% ends the command here, the rest is its standard input; busybox and supercronic",
+        ),
+        ("@SA_LIB_DIR@/sa1 -d 600 6 &", "@SA_LIB_DIR@ looks like a placeholder that is still to be replaced"),
+        ("/home/ubuntu/{new_folder_name}/venv/bin/python x", "{new_folder_name} looks like a placeholder"),
+        ("/home/<user>/run.sh", "<user> looks like a placeholder"),
     ],
 )
 def test_a_command_that_crons_read_differently_is_told(command: str, note: str) -> None:

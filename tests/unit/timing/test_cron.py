@@ -264,6 +264,7 @@ class TestHash:
         ("* * * * 5#6", 8, "weekday number 6", "#1 to #5"),
         ("* * * * 9#1", 8, "day-of-week 9 is outside", "did you mean 6?"),
         ("* * * * 5W", 8, "is not understood", "SUN-SAT"),
+        ("0 0 0 ? * L-3", 10, "day-of-week 'L' is not understood", "SUN-SAT"),
         ("0 0 31 4 *", 4, "day-of-month 31 never occurs in month 4", "did you mean 30?"),
         ("0 0 30,31 2 *", 4, "day-of-month 30 never occurs in month 2", "did you mean 29?"),
         ("0 0 31 2,4,6 *", 4, "day-of-month 31 never occurs in month 2,4,6", "did you mean 30?"),

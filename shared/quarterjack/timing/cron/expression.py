@@ -196,7 +196,7 @@ _PREFIX = re.compile(r"\s*(?:CRON_)?TZ=(\S+)\s+(.*\S)\s*", re.IGNORECASE | re.DO
 _EVERY = re.compile(r"\s*@every\s+(\S.*)", re.IGNORECASE)
 _LENGTH = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)  # Go's have no days
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
-_DAY = re.compile(r"(?<![#/\w])[1-7](?=L?\b)")  # a weekday by its number, in 6L as well: not the 1 of MON#1
+_DAY = re.compile(r"(?<![#/\w])(?<!L-)[1-7](?=L?\b)")  # a weekday by its number, in 6L as well: not the 1 of MON#1
 _LAST = re.compile(r"L([0-7]|[A-Z]{3})")
 
 
