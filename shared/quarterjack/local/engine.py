@@ -2,7 +2,7 @@
 
 The emulator executes code on this machine (Lambda functions, and jobs through their queues), and a web page of any site may send
 requests to a port of loopback. So a request needs the access key of this start, and must not come from a web page. ``guarded`` wraps
-the whole ASGI application, so no route is left out. ``ministack.app`` is asked for its public names ``app``, ``main`` and ``AUTH`` only.
+the whole ASGI application, so no route is left out. Of ``ministack.app`` only the names ``app`` and ``AUTH`` are needed.
 
 Private functions of MiniStack's services are replaced in the package ``emulator``, nowhere else.
 """
@@ -26,6 +26,8 @@ from urllib.parse import parse_qs
 from quarterjack.local.emulator.conditions import quicken_conditions
 from quarterjack.local.emulator.items import quicken_items
 from quarterjack.local.emulator.queues import index_queues
+from quarterjack.local.emulator.requests import shortened
+from quarterjack.local.emulator.serving import serve
 from quarterjack.local.emulator.statements import quicken_statements
 from quarterjack.local.emulator.streams import complete_streams
 from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
@@ -135,9 +137,10 @@ def main() -> None:
     key = os.environ["AWS_ACCESS_KEY_ID"]
     if not emulator.AUTH:
         os.environ["AWS_SESSION_TOKEN"] = key
-    snapshots = _persisted(emulator)
-    emulator.app = guarded(emulator.app, [key], _is_issued)
-    emulator.main()
+    snapshots, app = _persisted(emulator), shortened(emulator)
+    if snapshots is not None:
+        app = snapshots.around(app)
+    serve(guarded(app, [key], _is_issued), os.environ["BIND_HOST"], int(os.environ["GATEWAY_PORT"]))
     if snapshots is not None and snapshots.failure is not None:
         with suppress(OSError):  # the log may be on the same full disk
             sys.stderr.write(f"{NOT_WRITTEN}{snapshots.failure}\n")
@@ -146,7 +149,7 @@ def main() -> None:
 
 
 def _persisted(emulator: Any) -> Snapshots | None:
-    """Give the application snapshots, if it keeps its state. A release without these names writes its state by itself, at its end only."""
+    """Snapshots, if it keeps its state. A release without these names writes its state by itself, at its end only."""
     persistence: Any = import_module("ministack.core.persistence")
     names = ("_build_persistence_save_dict", "save_all", "load_state")
     if not (persistence.PERSIST_STATE and hasattr(persistence, "STATE_DIR") and all(map(emulator.__dict__.get, names))):
@@ -160,9 +163,7 @@ def _persisted(emulator: Any) -> Snapshots | None:
         persistence.logger.addHandler(_Raising(logging.ERROR))
         save_all(emulator._build_persistence_save_dict())  # noqa: SLF001 (there is no other way in)
 
-    snapshots = Snapshots(write, folder)
-    emulator.app = snapshots.around(emulator.app)
-    return snapshots
+    return Snapshots(write, folder)
 
 
 class _Raising(logging.Handler):
