@@ -27,7 +27,6 @@ from quarterjack.local.emulator.conditions import quicken_conditions
 from quarterjack.local.emulator.items import quicken_items
 from quarterjack.local.emulator.queues import index_queues
 from quarterjack.local.emulator.requests import shortened
-from quarterjack.local.emulator.serving import serve
 from quarterjack.local.emulator.statements import quicken_statements
 from quarterjack.local.emulator.streams import complete_streams
 from quarterjack.local.snapshots import Asgi, Scope, Snapshots, newest
@@ -127,6 +126,8 @@ def main() -> None:
     MiniStack starts Lambda functions with the account's number as access key, which is no secret, and with the session token of this
     process. So the access key becomes that token, too, unless MiniStack checks keys (AUTH=true): then functions have keys that it issued.
     """
+    from quarterjack.local.emulator.serving import serve  # noqa: PLC0415 (it needs the extra `local`; LocalCloud says what is missing)
+
     dynamodb = import_module("ministack.services.dynamodb")
     quicken_items(dynamodb)
     quicken_conditions(dynamodb)

@@ -237,3 +237,8 @@ class TestData:
             os.kill(first.pid, signal.SIGKILL)
         with LocalCloud(data=tmp_path) as again:
             self.check(again, settings)
+
+
+def test_the_module_needs_nothing_of_the_extra_before_a_cloud_is_started() -> None:
+    extra = "import sys; sys.modules |= dict.fromkeys(['httptools', 'uvicorn', 'ministack']); import quarterjack.local.cloud"
+    subprocess.run([sys.executable, "-c", extra], check=True)
