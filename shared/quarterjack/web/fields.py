@@ -87,6 +87,12 @@ def _backfill(backfill: Annotated[str, Path(pattern=NAME_PATTERN, description="t
     return name_of_url(backfill)
 
 
+def _signal(
+    name: Annotated[str, Path(pattern=NAME_PATTERN, description="name of the signal, with `~` for `/`")],
+) -> str:
+    return name_of_url(name)
+
+
 def _key(
     key: Annotated[
         str | None,
@@ -106,6 +112,7 @@ def _key(
 Holder = Annotated[str, Depends(_holder)]
 ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]
+SignalName = Annotated[str, Depends(_signal)]
 BackfillId = Annotated[str, Depends(_backfill)]
 IdempotencyKey = Annotated[str | None, Depends(_key)]
 

@@ -18,6 +18,7 @@ from quarterjack.sdk.schedules.bulk import BulkResult
 from quarterjack.sdk.schedules.forecast import ComingSchedule, Forecast, ForecastSpan
 from quarterjack.sdk.schedules.freeze import Holds
 from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+from quarterjack.sdk.waits.signals import SignalReceipt
 from quarterjack.timing import PreviewRow
 from quarterjack.web.fields import DEFINITION
 from quarterjack.web.shapes import Shape, as_json, page_model, shape
@@ -53,6 +54,7 @@ HOLDS = shape(Holds)
 ANSWER = shape(
     Answer, add={"causes": (list[str], "what kept it from running, or from running in time", lambda one: one.causes)}
 )
+SIGNAL = shape(SignalReceipt)
 FIRE = shape(PreviewRow)
 _GO_ON = {"cursor": (str | None, "send it to go on; null: all were read", lambda one: cursor_in_url(one.cursor))}
 BULK = shape(BulkResult, leave_out=("cursor",), add=_GO_ON)

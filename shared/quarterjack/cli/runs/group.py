@@ -1,4 +1,4 @@
-"""``quarterjack runs …``: show, cancel, retry, replay and follow runs; and ``quarterjack submit``."""
+"""``quarterjack runs …``: show, cancel, retry, replay, answer and follow runs; and ``quarterjack submit``."""
 
 from __future__ import annotations
 
@@ -128,6 +128,19 @@ def reschedule(
 def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
     shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, **payload_of(payload)))
+
+
+@app.command()
+def signal(
+    shell: Shell,
+    run_id: RunId,
+    name: Annotated[str, typer.Argument(help="Name of the signal, as the job gives it to ctx.wait_for.")],
+    payload: Annotated[
+        str | None, typer.Option(help="The answer: JSON of at most 64 KB, or - for standard input. Default: null.")
+    ] = None,
+) -> None:
+    """Answer a run that waits for a signal, also before it does. The first answer counts; the receipt says which one that is."""
+    shell.show(shell.scheduler.signal(run_id, name, **payload_of(payload)))
 
 
 @app.command()

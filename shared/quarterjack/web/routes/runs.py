@@ -1,4 +1,4 @@
-"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule."""
+"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule, signal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Annotated, Any
 
+from fastapi import Body
 from fastapi import Query as InQuery
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -33,6 +34,7 @@ from quarterjack.web.fields import (
     Payload,
     RunId,
     Seconds,
+    SignalName,
     one_of_these,
 )
 from quarterjack.web.routes.routing import answers, routes_of
@@ -47,6 +49,7 @@ _BOTH: dict[str, Any] = {
     "required": ["run_at", "delay"],
     "properties": {"run_at": {"type": "string"}, "delay": {"type": "number"}},
 }
+SignalPayload = Annotated[Any, Body(description="any JSON value up to 64 KB", examples=[{"ok": True}])]
 
 
 class SubmitRequest(ApiBody):
@@ -182,6 +185,15 @@ def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: I
 def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
     """Move a one-off that has not begun to another time."""
     return call.answer(call.scheduler.reschedule(run, **body.given()))
+
+
+@router.post("/runs/{run}/signals/{name}", responses=answers(views.SIGNAL.model))
+def signal(call: Call, run: RunId, name: SignalName, body: SignalPayload = None) -> Response:
+    """Answer a run that waits for a signal, also before it does. The body is the answer; without one it is null.
+
+    The first answer counts: a later request changes nothing, and `outcome` says what came first.
+    """
+    return call.answer(call.scheduler.signal(run, name, body))
 
 
 async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
