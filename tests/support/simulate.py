@@ -35,6 +35,7 @@ from tests.support.histories.history import FAR, History
 from tests.support.histories.laned import Laned
 from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.outages import Outages
+from tests.support.histories.parked import Parked
 from tests.support.histories.pressed import Pressed
 from tests.support.histories.purged import Purged
 from tests.support.histories.recorded import Recorded, Unfollowed
@@ -66,6 +67,7 @@ ALONE: dict[str, type[History]] = {
     "governed": Governed,
     "spread": Spread,
     "purged": Purged,
+    "parked": Parked,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

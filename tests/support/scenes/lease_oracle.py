@@ -51,7 +51,7 @@ class Seen:
     def look(self, process: Process, detail: object) -> None:
         """After each call: what it did to a run."""
         verb, items = detail.verb, detail.items  # type: ignore[attr-defined]
-        if verb not in ("lease", "renew", "retry", "release", "continue"):
+        if verb not in ("lease", "renew", "retry", "release", "continue", "park"):
             return
         for ref in items:
             self._look_at(ref, verb, process)
@@ -67,7 +67,7 @@ class Seen:
             self.leases[key] = begun
         elif verb == "renew" and row["state"] == RunState.RUNNING and row["worker"] == process.name:
             self.leases[key].renewed = process.looked
-        elif row["state"] in (RunState.RETRYING, RunState.CONTINUED) and key in self.leases:
+        elif row["state"] in (RunState.RETRYING, RunState.CONTINUED, RunState.PARKED) and key in self.leases:
             self.leases[key].given_up = True
 
     def begun(self, run_id: str) -> None:

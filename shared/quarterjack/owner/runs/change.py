@@ -26,6 +26,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.ending import cancel, hasten, request_cancel
 from quarterjack.state.transition import signed
+from quarterjack.stores.ledger import BatchReadResult
 
 _BETWEEN_ATTEMPTS = (RunState.RETRYING, RunState.CONTINUED)
 _ROUNDS = 5  # times that a run may change between the read and the write
@@ -55,9 +56,12 @@ def cancel_children(run: RunRow, context: FireContext) -> None:
         return
     services = context.services
     refs = [*children(run, services).values()]
-    for child in services.ledger.look(refs).found.values() if refs else ():
+    looked = services.ledger.look(refs) if refs else BatchReadResult()
+    for child in looked.found.values():
         if not child.is_terminal:
             cancel_run(child, context)
+    if looked.unanswered:
+        raise Unavailable(f"{len(looked.unanswered)} children of run {run.ref} could not be read; cancel it again")
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
