@@ -116,7 +116,7 @@ def _check_wait(entry: AgendaEntry, run: RunRow, context: FireContext) -> Messag
     woken = wake_if_over(run, services, context.clock, rows=True)
     if woken is not None:
         return message_of(woken, services, context.trace) or True
-    due = next_check(parked_at=run.parked_at or now, not_before=run.not_before, now=now)
+    due = next_check(parked_at=run.parked_at or now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
     return postpone(entry, due, services)
 
 

@@ -184,7 +184,7 @@ class Parked(History):
         run_id = about.split()[0]
         if word in ("lost", "lost one-off"):
             return run_id in self.asked
-        return word == "unfinished" and parse_run_id(run_id).instant is not None and self._is_young(run_id)
+        return word == "unfinished" and self._is_young(run_id)
 
     def _is_young(self, run_id: str) -> bool:
         row = self.stage.memory.row(parse_run_id(run_id))

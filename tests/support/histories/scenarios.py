@@ -185,7 +185,7 @@ def reschedule(seconds: float) -> Step:
     return step
 
 
-def _in_the_middle(verb: str, action: Step) -> Step:
+def in_the_middle(verb: str, action: Step) -> Step:
     """Somebody else acts before the first call of that verb in the next step."""
 
     def step(scene: Scene) -> None:
@@ -239,23 +239,21 @@ SCENARIOS = (
     Scenario("two tickers", [create(), wait(45), tick, second_tick, wait(20), work]),
     Scenario(
         "update during a tick",
-        [create(), wait(60), _in_the_middle("send", update("rate(30 seconds)")), tick, wait(10), work],
+        [create(), wait(60), in_the_middle("send", update("rate(30 seconds)")), tick, wait(10), work],
     ),
     Scenario("update of a worked-off schedule", [create(), wait(25), work, update("rate(7 seconds)"), tick, work]),
-    Scenario("pause during publish", [create(), wait(60), _in_the_middle("send", pause), tick, wait(30), work]),
+    Scenario("pause during publish", [create(), wait(60), in_the_middle("send", pause), tick, wait(30), work]),
     Scenario("pause and resume", [create(), wait(25), work, pause, wait(70), work, resume, tick, wait(30), work]),
-    Scenario(
-        "delete under a worker", [create(), wait(20), _in_the_middle("lease", delete), work, tick, wait(30), work]
-    ),
+    Scenario("delete under a worker", [create(), wait(20), in_the_middle("lease", delete), work, tick, wait(30), work]),
     Scenario(
         "pause under a batch",
-        [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", pause), work, wait(30), work],
+        [create("rate(7 seconds)"), wait(40), in_the_middle("lease", pause), work, wait(30), work],
     ),
-    Scenario("update under a batch", [create("rate(7 seconds)"), wait(40), _in_the_middle("lease", late_update), work]),
+    Scenario("update under a batch", [create("rate(7 seconds)"), wait(40), in_the_middle("lease", late_update), work]),
     Scenario("held for its instant", [create("rate(7 seconds)", start="exact"), wait(41), work, wait(41), work]),
     Scenario(
         "pause of what is held",
-        [create("rate(7 seconds)", start="exact"), wait(41), _in_the_middle("lease", pause), work, wait(30), work],
+        [create("rate(7 seconds)", start="exact"), wait(41), in_the_middle("lease", pause), work, wait(30), work],
     ),
     Scenario("a batch delivered twice", [create("rate(7 seconds)"), wait(40), delivered_twice, work, wait(80), work]),
     Scenario("a batch with a failing job", [failing_fires, wait(40), work, wait(40), work, wait(60), work, undertake]),
@@ -294,9 +292,9 @@ SCENARIOS = (
         [
             submit("note", delay=200.0),
             wait(30),
-            _in_the_middle("look", reschedule(2_000)),
+            in_the_middle("look", reschedule(2_000)),
             tick,
-            _in_the_middle("lease", reschedule(150)),
+            in_the_middle("lease", reschedule(150)),
             work,
             reschedule(200),
             tick,

@@ -90,12 +90,13 @@ def wait_id(run_id: str, number: int) -> str:
     return f"{run_id}#wait{number}"
 
 
-def next_check(*, parked_at: int, not_before: int, now: int) -> int:
-    """UTC ms at which the ticker checks a parked run: 1, 2, 4 … minutes apart, at most an hour, and not later than it may be leased.
+def next_check(*, parked_at: int, not_before: int, now: int, ahead: int) -> int:
+    """When the timer of a parked run is due (UTC ms), so that the ticker, which handles timers ``ahead`` ms before, checks the run.
 
+    Checks are 1, 2, 4 … minutes apart, at most an hour. The last timer is due when the run may be leased.
     Whoever makes happen what a run waits for wakes it. The check finds the run whose waker has crashed.
     """
-    return min(now + min(max(now - parked_at, _FIRST_CHECK), _LAST_CHECK), not_before)
+    return min(now + ahead + min(max(now - parked_at, _FIRST_CHECK), _LAST_CHECK), not_before)
 
 
 def numbers(children: str) -> list[int]:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
+from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.fires.parking import wake_if_over
 from quarterjack.owner.runs.submit import entry_of
 from quarterjack.state.transition import Transition
@@ -64,7 +65,7 @@ def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
     if result.awaits == SLEEP:
         return
     run, now = leased.run, worker.clock()
-    due = next_check(parked_at=now, not_before=_not_before(leased, result), now=now)
+    due = next_check(parked_at=now, not_before=_not_before(leased, result), now=now, ahead=LOOKAHEAD)
     entry = replace(entry_of(run, worker.services, now), due=due, id=wait_id(str(run.ref), run.wait_no + 1))
     if entry.key not in worker.services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of run {run.ref}; it has not parked")
