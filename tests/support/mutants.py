@@ -37,6 +37,7 @@ from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
+from tests.support.wait_mutants import WAIT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
@@ -50,6 +51,12 @@ PROOF = (
     "tests/proof/test_crash_points.py",
     "tests/unit/flow/test_interleaving.py",
     "tests/proof/test_simulator.py",
+)
+WAITS = (
+    "tests/unit/worker/test_waits.py",
+    "tests/unit/state",
+    "tests/proof/test_crash_points.py",
+    "tests/proof/test_parked.py",
 )
 DECISIONS = (
     "tests/unit/state",
@@ -1172,6 +1179,7 @@ MUTANTS = (
     *(Mutant(*each, RECORDS) for each in WORKER_MUTANTS),
     *(Mutant(*each, WHY) for each in WHY_MUTANTS),
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
+    *(Mutant(*each, WAITS) for each in WAIT_MUTANTS),
     Mutant(
         "a definition that replaces another removes a payload that its sender has not seen",
         "sdk/schedules/changes.py",

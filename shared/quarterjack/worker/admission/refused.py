@@ -115,9 +115,8 @@ def refused(  # noqa: PLR0911 (a table of cases)
         case OnRefusedLease.WAIT:
             return Outcome.kept(answer.why, at=answer.until + SECOND, action=Action.WAITING)
         case OnRefusedLease.POSTPONE:
-            if (
-                wake_if_over(run, worker.services, worker.clock) is not None
-            ):  # the worker that parked it died before its check
+            # The worker that parked it may have died before its check.
+            if wake_if_over(run, worker.services, worker.clock) is not None:
                 return None
             return postponed(worker, ready, answer.until, answer.why)
         case OnRefusedLease.RETRY:

@@ -1,0 +1,138 @@
+"""Mutants of waits: parks, wakes, signals, children. Each: name, file, this text, that text."""
+
+WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "a run parks although its cancellation was asked for",
+        "state/waits/park.py",
+        "guard=all_of(held(fence), NOT_CANCELLED)",
+        "guard=held(fence)",
+    ),
+    (
+        "any worker parks a run",
+        "state/waits/park.py",
+        "guard=all_of(held(fence), NOT_CANCELLED)",
+        "guard=NOT_CANCELLED",
+    ),
+    (
+        "a wake is for any wait",
+        "state/waits/park.py",
+        "guard=all_of(in_state(RunState.PARKED), mine)",
+        "guard=in_state(RunState.PARKED)",
+    ),
+    ("a wake of a run that runs", "state/waits/park.py", "guard=all_of(in_state(RunState.PARKED), mine)", "guard=mine"),
+    ("a slice that ends in a wait is an attempt", "state/waits/park.py", '"attempt": Plus(-1)', '"attempt": Plus(0)'),
+    (
+        "a parked run may be leased after its deadline",
+        "worker/execution/park.py",
+        "return result.wake_at if deadline is None else min(",
+        "return result.wake_at if deadline is None else max(",
+    ),
+    (
+        "the worker that parks a run does not check again",
+        "worker/execution/settle.py",
+        "if parks and moved.applied and is_over_already(worker, moved.run):",
+        "if parks and moved.applied and moved.run is None:",
+    ),
+    (
+        "a message that comes back finds a parked run and does not check",
+        "worker/admission/refused.py",
+        "if wake_if_over(run, worker.services, worker.clock) is not None:",
+        "if run is None:",
+    ),
+    (
+        "a wait has no timer",
+        "worker/execution/park.py",
+        "if entry.key not in worker.services.agenda.put([entry]):",
+        "if entry.key is None:",
+    ),
+    (
+        "the timer of a wait goes after its first check",
+        "ticker/run_timers.py",
+        "    return postpone(entry, due, services)",
+        "    return due > 0",
+    ),
+    (
+        "the timer believes that marks are whole",
+        "ticker/run_timers.py",
+        "wake_if_over(run, services, context.clock, rows=True)",
+        "wake_if_over(run, services, context.clock)",
+    ),
+    (
+        "one child is enough",
+        "fires/parking.py",
+        "        return not left\n",
+        "        return len(left) < len(awaited)\n",
+    ),
+    (
+        "a waker that died is not stood in for",
+        "fires/parking.py",
+        "if woken is None and not (run.state is RunState.CONTINUED and run.reason == WOKEN):",
+        "if woken is None:",
+    ),
+    (
+        "the end of a child is not told",
+        "worker/pipeline.py",
+        "acknowledge(worker, tell_parents(worker, done))",
+        "acknowledge(worker, done)",
+    ),
+    (
+        "a child's message goes although its parent was not told",
+        "worker/after_end.py",
+        "after = replace(outcome, acknowledgement=Acknowledgement.SHOW, at=at)",
+        "after = outcome",
+    ),
+    (
+        "a cancelled child is not told",
+        "owner/runs/change.py",
+        "        tell_parent(run, context.services, context.clock)\n",
+        "        pass\n",
+    ),
+    (
+        "a cancellation leaves the children",
+        "owner/runs/change.py",
+        "    cancel_children(run, context)\n    wait_for_held",
+        "    wait_for_held",
+    ),
+    (
+        "a child starts after its parent was cancelled",
+        "worker/admission/admit.py",
+        "    not_granted,\n    orphaned,\n",
+        "    not_granted,\n",
+    ),
+    (
+        "the last signal is the answer",
+        "stores/waits.py",
+        'write = put_new(RUNS, present(row | {"actor": signal.actor, "channel": signal.channel}))',
+        'write = RowWrite(table=RUNS, row=present(row | {"actor": signal.actor, "channel": signal.channel}), kind="put")',
+    ),
+    (
+        "a timeout goes before a signal that came meanwhile",
+        "worker/execution/run_store.py",
+        'return self.signal(name) or {"payload": None, "at": none.at}',
+        'return {"payload": None, "at": none.at}',
+    ),
+    (
+        "a wait begins anew with each call",
+        "worker/execution/waits.py",
+        "wake_at = run.wake_at if is_last and run.wake_at is not None else now + limit",
+        "wake_at = now + limit",
+    ),
+    (
+        "the order of requests is not checked",
+        "worker/execution/waits.py",
+        "        check_order(self._record, len(self._asked), request)\n",
+        "",
+    ),
+    (
+        "a child is submitted with each call",
+        "worker/execution/waits.py",
+        "            if not known:\n                self._store.submit_child(",
+        "            if known is not None:\n                self._store.submit_child(",
+    ),
+    (
+        "the key of a child does not know its parent",
+        "state/waits/asked.py",
+        'f"{parent}\\n{step}".encode()',
+        "step.encode()",
+    ),
+)
