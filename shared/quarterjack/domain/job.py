@@ -90,7 +90,7 @@ class JobWaits(Protocol):
     def sleep(self, seconds: float | timedelta | None, until: datetime | None) -> Any:
         """See ``Context.sleep``."""
 
-    def wait_for(self, name: str, timeout: float | timedelta | None) -> Any:
+    def wait_for(self, name: str, timeout: float | timedelta | None, schema: Mapping[str, Any] | None) -> Any:
         """See ``Context.wait_for``."""
 
     def submit(self, job: JobRef, payload: Any, step: str, options: Mapping[str, Any]) -> Any:
@@ -216,13 +216,18 @@ class Context:
         """
         return self.effects.waits.sleep(seconds, until)
 
-    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
+    def wait_for(
+        self, name: str, *, timeout: float | timedelta | None = None, schema: Mapping[str, Any] | None = None
+    ) -> Any:
         """Wait for a signal that ``Scheduler.signal(run_id, name, payload)`` sends; its payload. The run parks as in ``sleep``.
 
         The first signal of a name is the answer, also if it came before the wait. Raises WaitTimedOut if none comes within ``timeout``
         (seconds or timedelta; default and most: 366 days).
+
+        ``schema`` is a JSON Schema (2020-12) that the answer has to fit: ``Scheduler.signal`` refuses another one. One that came before
+        the wait, and does not fit, fails the run for good (Permanent). Raises InvalidInput for a schema that cannot be used.
         """
-        return self.effects.waits.wait_for(name, timeout)
+        return self.effects.waits.wait_for(name, timeout, schema)
 
     def submit(
         self,

@@ -183,6 +183,7 @@ class SiblingRows:
     checkpoint: str | None = None  # JSON text of the last checkpoint, or its key in the bucket after "@"
     result: str | None = None  # JSON text of a result too large for the row
     asked: tuple[str, ...] = ()  # earlier requests of its job, in their order
+    waits: Mapping[str, str] = field(default_factory=dict)  # terms of waits for signals: their stored text, by signal
 
 
 class EntryKind(StrEnum):

@@ -92,6 +92,13 @@ def schema_of(job: str, given: object) -> PayloadSchema:
         raise JobError(f"job={job!r}: {problem}") from None
 
 
+def answer_schema(given: object) -> PayloadSchema:
+    """The schema that the answer to a wait has to fit. Raises InvalidInput for one that cannot be used, or without ``jsonschema-rs``."""
+    if not is_engine_installed():
+        raise InvalidInput("schema", given, "cannot be checked: jsonschema-rs is not installed here", REMEDY)
+    return PayloadSchema(given)
+
+
 def _write_only(schema: Mapping[str, Any]) -> Iterator[str]:
     """The names of the fields whose values are secrets: they are ``writeOnly``, or one of their alternatives is."""
     parts = parts_of(schema)

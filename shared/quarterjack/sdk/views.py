@@ -14,6 +14,8 @@ from quarterjack.domain.message import reading
 from quarterjack.domain.run import RunRow, RunState, SiblingRows
 from quarterjack.domain.times import from_ms
 from quarterjack.state.lease import has_live_lease, last_renewal
+from quarterjack.state.waits.park import signal_of
+from quarterjack.state.waits.terms import terms_of
 
 _T = TypeVar("_T")
 
@@ -75,6 +77,9 @@ class Run:
     )
     parked_at: datetime | None = None  # UTC: while PARKED, since when it waits
     wake_at: datetime | None = None  # UTC: while PARKED, when its wait is over at the latest
+    answer_schema: Mapping[str, Any] | None = (
+        None  # while PARKED: the JSON Schema that the signal has to fit which it awaits; get_run only
+    )
     parent: str | None = None  # id of the run whose job submitted it with ctx.submit
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
@@ -221,6 +226,7 @@ def run_view(
             awaits=run.awaits if is_parked else None,
             parked_at=from_ms(run.parked_at) if is_parked and run.parked_at else None,
             wake_at=from_ms(run.wake_at) if is_parked and run.wake_at else None,
+            answer_schema=_answer_schema(run, siblings) if is_parked else None,
             last_heartbeat_at=from_ms(last_renewal(run.lease_until or 0)) if holds_lease else None,
             worker_vanished=holds_lease and now is not None and not has_live_lease(run, now),
             error_type=failure.kind if failure else None,
@@ -242,6 +248,11 @@ def run_view(
                 for attempt in siblings.attempts
             ],
         )
+
+
+def _answer_schema(run: RunRow, siblings: SiblingRows) -> Mapping[str, Any] | None:
+    text = siblings.waits.get(signal_of(run) or "")
+    return None if text is None else terms_of(text).schema
 
 
 def dead_view(dead: DeadRunRow, *, masked: bool = False) -> DeadRun:

@@ -36,6 +36,7 @@ class BesideKind(StrEnum):
     STEP = "step"  # the result of one step; recorded once
     CHECKPOINT = "checkpoint"  # the state from which the next slice continues; each replaces the last
     RESULT = "result"  # a result too large for the row
+    WAIT = "wait"  # the terms of a wait for the signal of that name
     ASKED = "asked"  # requests of a job that waits, as far as they are too many for the row
 
 
@@ -126,13 +127,15 @@ def beside_prefix(ref: RunRef) -> str:
 
 def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
     """A run's siblings from their rows."""
-    attempts, steps, kept, asked = [], {}, {}, list[str]()
+    attempts, steps, waits, kept, asked = [], {}, {}, {}, list[str]()
     for row in rows:
         kind, _, name = row["key"].removeprefix(beside_prefix(ref)).partition("#")
         if kind == "attempt":
             attempts.append(attempt_of(ref, row))
         elif kind == "step":
             steps[name] = row["text"]
+        elif kind == BesideKind.WAIT:
+            waits[name] = row["text"]
         elif kind == BesideKind.ASKED:
             asked += json.loads(row["text"])
         elif "text" in row:
@@ -143,6 +146,7 @@ def sibling_rows(ref: RunRef, rows: Iterable[Mapping[str, Any]]) -> SiblingRows:
         checkpoint=kept.get("checkpoint"),
         result=kept.get("result"),
         asked=tuple(asked),
+        waits=waits,
     )
 
 

@@ -11,9 +11,10 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.state.waits.park import MAX_WAIT
+from quarterjack.state.waits.terms import WaitTerms, terms_of
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, reads
-from quarterjack.stores.siblings import beside_prefix
+from quarterjack.stores.siblings import BesideKind, beside_prefix
 from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, put_new
 from quarterjack.values import value
 
@@ -40,6 +41,11 @@ class Waits:
         """The signal of that name that a run got first, or the note that none came in time; None: neither."""
         row = self._tables.get("signal", RUNS, **_signal_key(ref, name))
         return None if row is None else signal_of_row(row)
+
+    def terms(self, ref: RunRef, name: str) -> WaitTerms | None:
+        """The terms of the run's wait for that signal; None: it has none, or the run has not asked for it yet. Raises Unavailable."""
+        row = self._tables.get("terms", RUNS, owner=ref.owner, key=f"{beside_prefix(ref)}{BesideKind.WAIT}#{name}")
+        return None if row is None else terms_of_row(row)
 
     def put_signal(self, ref: RunRef, name: str, signal: SignalRow, audit: AuditEntryRow | None = None) -> bool:
         """Put it, with the ``audit`` entry of the act, unless the run has one of that name. Raises Unavailable."""
@@ -83,3 +89,9 @@ def _chunk_key(parent: RunRef, number: int) -> Row:
 def signal_of_row(row: Any) -> SignalRow:
     """A signal from its row. Raises Unreadable."""
     return SignalRow(payload=row.get("payload"), at=int(row["at"]), actor=row.get("actor"), channel=row.get("channel"))
+
+
+@reads("wait {owner}{key}")
+def terms_of_row(row: Any) -> WaitTerms:
+    """The terms of a wait from their row. Raises Unreadable."""
+    return terms_of(row["text"])

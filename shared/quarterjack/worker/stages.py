@@ -253,6 +253,9 @@ class Parked:
     awaits: str  # see ``state.waits.park``
     wake_at: int  # UTC ms at which the wait ends whatever happens
     asked: tuple[str, ...]  # all requests of the job, in their order: see ``state.waits.asked``
+    terms: str | None = (
+        None  # of a wait for a signal, as stored text: see ``state.waits.terms``; None: none, or stored already
+    )
 
 
 @dataclass(frozen=True)

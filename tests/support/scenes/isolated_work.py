@@ -33,6 +33,12 @@ IMPORTED_BY = os.getpid()
 SOON = Retry(max_attempts=3, base=1.0, jitter=0.0)
 
 
+@registry.job("approve", isolation="process")
+def approve(ctx: Context, payload: Any) -> dict[str, Any]:
+    answer = ctx.wait_for("approval", timeout=3_600, schema={"required": ["ok"]})
+    return {"answer": answer, "pid": os.getpid()}
+
+
 @registry.job("add", isolation="process")
 def add(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
     return {"sum": payload["a"] + payload["b"], "pid": os.getpid(), "stdin": sys.stdin.read()}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from quarterjack import Context, Registry, RunState, Scheduler
+from quarterjack.errors import InvalidInput
 from quarterjack.isolation import PreloadedParent
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import AttemptResult, LeasedRun
@@ -41,6 +42,22 @@ def test_the_result_comes_back_from_another_process(stage: Stage, caplog: pytest
     assert (run.result["sum"], run.result["stdin"]) == (3, "")
     assert run.result["pid"] != os.getpid()
     assert len(stage.memory.work) == 0
+
+
+def test_a_wait_parks_the_run_and_its_schema_binds_the_sender(stage: Stage) -> None:
+    run = stage.run("approve")
+    assert (run.state, run.awaits, run.answer_schema) == (
+        RunState.PARKED,
+        "signal:approval",
+        {"required": ["ok"]},
+    )
+    with pytest.raises(InvalidInput, match=r"payload\.ok"):
+        stage.scheduler.signal(run.id, "approval", {})
+    stage.scheduler.signal(run.id, "approval", {"ok": True})
+    stage.work()
+    ended = stage.scheduler.get_run(run.id)
+    assert (ended.state, ended.result["answer"]) == (RunState.SUCCEEDED, {"ok": True})
+    assert ended.result["pid"] != os.getpid()
 
 
 def test_a_typed_payload_arrives_converted(stage: Stage) -> None:

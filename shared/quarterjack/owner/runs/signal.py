@@ -7,21 +7,31 @@ A process that dies before the wake leaves a signal that the run's timer finds. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.run import RunRow
 from quarterjack.errors import Conflict, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.parking import notify_waiting
+from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
 from quarterjack.stores.waits import SignalRow
 
 
 def send_signal(
-    run: RunRow, name: str, payload: str, context: FireContext, *, channel: str | None = None
+    run: RunRow,
+    name: str,
+    payload: str,
+    context: FireContext,
+    *,
+    warn: Callable[[str], None],
+    channel: str | None = None,
 ) -> tuple[SignalRow, bool]:
     """The signal that the run has, and whether this call brought it. ``payload`` is JSON text; ``run`` as it was just read.
 
-    ``channel``: "link" for an answer by a signed link. Raises Conflict for a run that has ended without that signal, Unavailable.
+    ``channel``: "link" for an answer by a signed link. ``warn`` is told if the payload cannot be checked here.
+    Raises Conflict for a run that has ended without that signal, InvalidInput for a payload that the wait does not take, Unavailable.
     """
     services = context.services
     found = services.waits.signal(run.ref, name)
@@ -31,6 +41,7 @@ def send_signal(
         )
     brought = False
     if found is None:
+        _check_terms(run, name, payload, context, warn)
         mine = SignalRow(payload=payload, at=context.clock(), actor=actor_of(context), channel=channel)
         audit = audit_entry(AuditAct.SIGNAL, str(run.ref), context, signal=name, channel=channel)
         brought = services.waits.put_signal(run.ref, name, mine, audit)
@@ -39,3 +50,15 @@ def send_signal(
         raise Unavailable(f"signal {name!r} of run {run.ref} is being written by another process; try again")
     notify_waiting(run.ref, services, context.clock)
     return found, brought
+
+
+def _check_terms(run: RunRow, name: str, payload: str, context: FireContext, warn: Callable[[str], None]) -> None:
+    """Raises InvalidInput for an answer that does not fit the schema of the run's wait. A run that has not asked yet has none."""
+    terms = context.services.waits.terms(run.ref, name)
+    if terms is None or terms.schema is None:
+        return
+    if not is_engine_installed():
+        why = "the answer is checked by the job only, because jsonschema-rs is not installed here"
+        warn(f"signal={name!r}: {why}; {REMEDY}")
+        return
+    PayloadSchema(terms.schema).check(payload, name)

@@ -45,7 +45,8 @@ class SignalMethods(SchedulerBase):
         """Send a signal to a run: the answer to ``ctx.wait_for(name)`` of its job, also if it comes before the job asks.
 
         ``payload`` is any JSON value of at most 64 KB. The first signal of a name is the answer: a call that comes later changes nothing,
-        and its receipt says what came first. Raises InvalidInput, NotFound, Conflict (the run has ended), Throttled, Unavailable.
+        and its receipt says what came first. Raises InvalidInput, also for a payload that does not fit the wait's
+        schema, NotFound, Conflict (the run has ended), Throttled, Unavailable.
 
         >>> from datetime import UTC, datetime
         >>> from quarterjack import Registry
@@ -70,7 +71,7 @@ class SignalMethods(SchedulerBase):
             remedy = f"keep it within {INLINE_PAYLOAD:,}, or store it and pass its address"
             raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
         self._take(RateWord.CHANGES)
-        found, brought = send_signal(run, name, text, self._context)
+        found, brought = send_signal(run, name, text, self._context, warn=self.session.on_unknown)
         if brought:
             outcome = SignalOutcome.ACCEPTED
         elif found.payload is None:

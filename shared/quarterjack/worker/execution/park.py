@@ -22,7 +22,7 @@ from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.fires.parking import wake_if_over
 from quarterjack.owner.runs.submit import entry_of
 from quarterjack.state.transition import Transition
-from quarterjack.state.waits.park import SLEEP, WaitSpec, next_check, park, wait_id
+from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, next_check, park, wait_id
 from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, Parked
@@ -31,12 +31,14 @@ SMALL_RECORD = 300  # characters of requests in the run's own row; earlier ones 
 
 
 def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) -> Transition:
-    """The transition that parks a run. Large records are stored beside the row first. Raises Unavailable."""
+    """The transition that parks a run. Large records and the terms of the wait are stored beside the row first. Raises Unavailable."""
     run, before = leased.run, leased.run.asked_before
     latest: str | None = json.dumps(result.asked[before:], separators=(",", ":"))
     if latest is not None and len(latest) > SMALL_RECORD:
-        _store_record(worker, run, latest)
+        _store(worker, run, BesideKind.ASKED, f"{before:06d}", latest)
         latest, before = None, len(result.asked)
+    if result.terms is not None:
+        _store(worker, run, BesideKind.WAIT, result.awaits.removeprefix(SIGNAL), result.terms)
     wait = WaitSpec(
         awaits=result.awaits,
         reason=result.reason,
@@ -48,13 +50,11 @@ def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) 
     return park(fence=run.fence, number=run.wait_no + 1, now=now, wait=wait)
 
 
-def _store_record(worker: WorkerContext, run: RunRow, text: str) -> None:
-    name, expires = f"{run.asked_before:06d}", worker.expires_with(run)
-    kept = worker.services.siblings.keep(
-        run.ref, fence=run.fence, kind=BesideKind.ASKED, name=name, text=text, expires=expires
-    )
+def _store(worker: WorkerContext, run: RunRow, kind: BesideKind, name: str, text: str) -> None:
+    expires = worker.expires_with(run) + MAX_WAIT  # the run may wait for longer than the retention
+    kept = worker.services.siblings.keep(run.ref, fence=run.fence, kind=kind, name=name, text=text, expires=expires)
     if not kept:
-        raise Unavailable(f"the record of run {run.ref} was not stored: this worker has lost it")
+        raise Unavailable(f"{kind} {name!r} of run {run.ref} was not stored: this worker has lost it")
 
 
 def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:

@@ -22,9 +22,11 @@ from quarterjack.domain.job import Child, JobRef
 from quarterjack.domain.names import check_flag, check_name
 from quarterjack.domain.run import RunState, SiblingRows
 from quarterjack.domain.times import SECOND, from_ms, to_ms
-from quarterjack.errors import ChildFailed, InvalidInput, Parking, WaitTimedOut
+from quarterjack.errors import ChildFailed, InvalidInput, Parking, Permanent, WaitTimedOut
+from quarterjack.payload_types.schema import PayloadSchema, answer_schema
 from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered
 from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
+from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.stages import LeasedRun, Parked
 
@@ -71,8 +73,9 @@ class RunWaits:
                 return _answer(None)
             raise self._park(SLEEP, wake_at, f"sleeps until {_iso(wake_at)}")
 
-    def wait_for(self, name: str, timeout: Seconds | None) -> Any:
+    def wait_for(self, name: str, timeout: Seconds | None, schema: Mapping[str, Any] | None) -> Any:
         check_name(name, "name")
+        fits = None if schema is None else answer_schema(schema)
         limit = MAX_WAIT if timeout is None else _ms("timeout", timeout)
         with self._lock:
             known = self._ask(f"signal {name}")
@@ -83,10 +86,21 @@ class RunWaits:
             if signal is None and now >= wake_at:
                 signal = self._store.time_out(name)
             if signal is None:
-                raise self._park(SIGNAL + name, wake_at, f"waits for signal {name!r} until {_iso(wake_at)}")
+                terms = WaitTerms(schema=fits.schema).text if fits is not None and not known else None
+                reason = f"waits for signal {name!r} until {_iso(wake_at)}"
+                raise self._park(SIGNAL + name, wake_at, reason, terms)
             if signal["payload"] is None:
                 raise WaitTimedOut(f"no signal {name!r} came until {_iso(signal['at'])}")
+            if fits is not None:
+                self._check_answer(name, fits, signal["payload"])
             return _answer(json.loads(signal["payload"]))
+
+    def _check_answer(self, name: str, fits: PayloadSchema, payload: str) -> None:
+        """Raises Permanent for an answer that does not fit: one from before the wait, whose sender could not know the schema."""
+        try:
+            fits.check(payload, name, redact=self._leased.policies.redact)
+        except InvalidInput as problem:
+            raise Permanent(f"the answer to signal {name!r} does not fit the schema of the wait: {problem}") from None
 
     def submit(self, job: JobRef, payload: Any, step: str, options: Mapping[str, Any]) -> Any:
         """``options`` are policies as ``Overrides.as_dict`` gives them, and ``queue``."""
@@ -145,8 +159,9 @@ class RunWaits:
         self._asked.append(request)
         return len(self._asked) <= len(self._record)
 
-    def _park(self, awaits: str, wake_at: int, reason: str) -> Parking:
-        self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=tuple(self._asked))
+    def _park(self, awaits: str, wake_at: int, reason: str, terms: str | None = None) -> Parking:
+        asked = tuple(self._asked)
+        self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=asked, terms=terms)
         return Parking(reason)
 
 
