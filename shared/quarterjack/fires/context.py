@@ -216,9 +216,12 @@ def due_pages(shard: int, services: Services, *, upto: int = FAR) -> Iterator[Du
 
 
 def postpone(entry: AgendaEntry, due: int, services: Services) -> bool:
-    """Put the same entry at a later time (UTC ms); whether the agenda accepted it, so that the earlier one may go."""
+    """Put the same entry at another time (UTC ms); whether the agenda accepted it, so that the present one may go.
+
+    At the same time it is the present one, which has to stay.
+    """
     later = replace(entry, due=due, failures=0)
-    return later.key in services.agenda.put([later])
+    return due != entry.due and later.key in services.agenda.put([later])
 
 
 def next_look(now: int) -> int:

@@ -15,8 +15,8 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.waits.asked import children_of
-from quarterjack.state.waits.park import CHILDREN, WOKEN, numbers, signal_of, wake
+from quarterjack.state.waits.asked import child_ref, steps_of
+from quarterjack.state.waits.park import WOKEN, awaited_children, signal_of, wake
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
     name = signal_of(run)
     if name is not None:
         return services.waits.signal(run.ref, name) is not None
-    if run.awaits is None or not run.awaits.startswith(CHILDREN):
+    awaited = set(awaited_children(run))
+    if not awaited:
         return False
-    awaited = set(numbers(run.awaits.removeprefix(CHILDREN)))
     left = awaited - services.waits.ended(run.ref, awaited)
     if not left or not rows:
         return not left
@@ -55,10 +55,15 @@ def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
 
 def children(run: RunRow, services: Services) -> Mapping[int, RunRef]:
     """The children that a run has asked for before it last parked, by their numbers. Raises Unavailable."""
+    return {number: child_ref(run.ref, step) for number, step in child_steps(run, services).items()}
+
+
+def child_steps(run: RunRow, services: Services) -> Mapping[int, str]:
+    """The steps of these children, by their numbers. Raises Unavailable."""
     if run.asked is None and not run.asked_before:
         return {}
     earlier = services.siblings.read(run.ref).asked[: run.asked_before] if run.asked_before else ()
-    return children_of(run.ref, (*earlier, *json.loads(run.asked or "[]")))
+    return steps_of((*earlier, *json.loads(run.asked or "[]")))
 
 
 def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | None:

@@ -16,7 +16,7 @@ from quarterjack.state.history.search import Search
 from quarterjack.state.history.stats import Tally
 from quarterjack.stores.history.pages import ReadMeter
 
-_WAITS = frozenset({RunState.QUEUED, RunState.RETRYING})
+_WAITS = frozenset({RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED})  # for a worker, once they are due
 ACCEPTED = frozenset({RunKind.ONE_OFF, RunKind.TRIGGER, RunKind.REPLAY})  # by an act of the owner's, one by one
 _FAR = (10**6 - 1) * DAY  # UTC ms: the last day that the history has
 

@@ -59,6 +59,7 @@ class Verdict(StrEnum):
     WAITING = (
         "WAITING"  # it is due and waits: for a worker, for its turn, for the end of a freeze, or for its next attempt
     )
+    PARKED = "PARKED"  # its job waits for a time, a signal or other runs
     RUNNING = "RUNNING"  # a worker holds its lease
     VANISHED = "VANISHED"  # its worker is silent, and its lease has ended: another worker may take it
     RAN = "RAN"  # it succeeded, and began in time

@@ -65,16 +65,22 @@ def lost(facts: Facts, run: RunRow) -> Judgement:
 def expired(facts: Facts, run: RunRow) -> Judgement:
     ended = run.ended_at or facts.now
     late = span(max(ended - run.due, 0))
-    text = (
-        f"Its deadline passed before an attempt could start: it is EXPIRED since {show(ended)}, {late} after its time."
-    )
+    when = "while it was parked" if was_parked(run) else "before an attempt could start"
+    text = f"Its deadline passed {when}: it is EXPIRED since {show(ended)}, {late} after its time."
     said = [of_run(run, text, Cause.DEADLINE), *_until_end(facts, run), *attempts(facts, run)]
     return Verdict.EXPIRED, [*said, *_redriven(facts, run), *_buried(run)]
+
+
+def was_parked(run: RunRow) -> bool:
+    """Whether an ended run was parked at its end: it has no later lease."""
+    return run.parked_at is not None and (run.leased_at or 0) <= run.parked_at
 
 
 def _until_end(facts: Facts, run: RunRow) -> Iterator[Sentence]:
     """When it started; or that it never did, and what kept it."""
     if run.started_at is not None:
+        if was_parked(run):
+            yield of_run(run, f"It was parked since {show(run.parked_at or 0)}.")
         yield from start(facts, run)
         return
     yield of_run(run, f"It was due at {exact(run.due)} and never started.")
@@ -134,6 +140,8 @@ def _on_request(facts: Facts, run: RunRow) -> Iterator[Sentence]:
 
 def _other_requests(facts: Facts, run: RunRow) -> Iterator[str]:
     """What else may have requested the end of a run."""
+    if run.parent is not None:
+        yield f"its parent, run {run.parent}, was cancelled"
     since = [one for one in facts.revisions if one.number >= run.revision]
     if any(one.definition.options.overlap is Overlap.CANCEL_OTHER for one in since):
         yield "a later run took its place (overlap=cancel_other)"

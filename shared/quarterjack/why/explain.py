@@ -11,12 +11,14 @@ from quarterjack.why import ended, under_way
 from quarterjack.why.answer import Answer, Cause, Sentence, Verdict
 from quarterjack.why.facts import Facts, not_known
 from quarterjack.why.no_run import Judgement, passed_over, without_run
+from quarterjack.why.parked import parked
 
 _BY_STATE: dict[RunState, Callable[[Facts, RunRow], Judgement]] = {
     RunState.QUEUED: under_way.queued,
     RunState.RUNNING: under_way.running,
     RunState.RETRYING: under_way.between,
     RunState.CONTINUED: under_way.between,
+    RunState.PARKED: parked,
     RunState.SUCCEEDED: ended.succeeded,
     RunState.DEAD: ended.dead,
     RunState.LOST: ended.lost,
@@ -28,7 +30,7 @@ _BY_STATE: dict[RunState, Callable[[Facts, RunRow], Judgement]] = {
 }
 
 
-_TO_START = (Verdict.UPCOMING, Verdict.NOT_CLAIMED, Verdict.WAITING, Verdict.VANISHED)
+_TO_START = (Verdict.UPCOMING, Verdict.NOT_CLAIMED, Verdict.WAITING, Verdict.PARKED, Verdict.VANISHED)
 
 
 def explain(facts: Facts) -> Answer:

@@ -10,7 +10,7 @@ from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.job_catalogue import JobCatalogue
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Overrides, Priority
-from quarterjack.domain.run import AgendaEntry, FailedAttemptRow, RunRow
+from quarterjack.domain.run import AgendaEntry, FailedAttemptRow, RunRow, RunState
 from quarterjack.domain.schedule import Freeze, Head, Revision
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.state.backfill import StoredBackfill
@@ -77,6 +77,9 @@ class Facts:
     all_revisions: bool = True  # whether the oldest of them is the schedule's first
     run: RunRow | None = None  # its row
     attempts: Sequence[FailedAttemptRow] = ()  # failed ones, oldest first
+    children: Mapping[str, RunState | None] | None = (
+        None  # that a parked run waits for, by step; None in place of a state: it has no row
+    )
     gaps: Sequence[RunRow] = ()  # rows of passed-over fires that cover the instant
     before: Sequence[RunRow] = ()  # rows of the schedule due up to the instant, newest first, without ``run``
     chain: Chain | None = None  # of the revision that has the fire

@@ -13,6 +13,7 @@ from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.backpressure import part_of, read_hold_log
 from quarterjack.fires.breakers import read_breakers
+from quarterjack.fires.parking import child_steps
 from quarterjack.fires.wait_queue import read_permits, wait_queue_of
 from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.catalogue import read_catalogue
@@ -20,6 +21,8 @@ from quarterjack.owner.workers import read_workers
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
+from quarterjack.state.waits.asked import child_ref
+from quarterjack.state.waits.park import awaited_children
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import DeliveryFacts, Facts, HoldFacts
@@ -81,6 +84,21 @@ class Surroundings:
         if (run is not None and run.state in WAITING) or (profile is not None and profile.jobs is not None):
             catalogue = self._optional.read("jobs of the workers", lambda: read_catalogue(self._services, facts.now))
         return DeliveryFacts(held_back=held_back, depth=tuple(depth or ()), workers=workers, catalogue=catalogue)
+
+    def children(self, run: RunRow | None) -> Mapping[str, RunState | None] | None:
+        """The children that a parked run waits for, in their order, by step; None: it waits for something else, or they were not read."""
+        if run is None or run.state is not RunState.PARKED or not (awaited := awaited_children(run)):
+            return None
+        return self._optional.read("children", lambda: self._states(run, awaited))
+
+    def _states(self, run: RunRow, awaited: Sequence[int]) -> Mapping[str, RunState | None]:
+        steps = child_steps(run, self._services)
+        refs = {step: child_ref(run.ref, step) for number in awaited if (step := steps.get(number)) is not None}
+        looked = self._services.ledger.look(list(refs.values()))
+        if looked.unanswered:
+            raise Unavailable("the table did not answer")
+        rows = {step: looked.found.get(ref) for step, ref in refs.items()}
+        return {step: None if row is None else row.state for step, row in rows.items()}
 
     def _workers(self, facts: Facts, run: RunRow) -> Sequence[WorkerRow] | None:
         """The records of all workers, a query for each partition, for a run that has waited, or whose message was sent again before its

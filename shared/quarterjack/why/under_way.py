@@ -10,6 +10,7 @@ from quarterjack.domain.schedule import ClosedBy, Revision, ScheduleState
 from quarterjack.state.lease import has_live_lease, last_renewal, takeable_at
 from quarterjack.state.overlap import waits_in_turn
 from quarterjack.state.refusal import refused_by
+from quarterjack.state.waits.park import WOKEN
 from quarterjack.why.answer import Cause, Sentence, Verdict, count, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_revision, of_run
@@ -114,7 +115,9 @@ def running(facts: Facts, run: RunRow) -> Judgement:
 
 def between(facts: Facts, run: RunRow) -> Judgement:
     """RETRYING or CONTINUED."""
-    if run.state is RunState.CONTINUED:
+    if run.state is RunState.CONTINUED and run.reason == WOKEN:
+        said = [of_run(run, f"Its wait of {show(run.parked_at or 0)} is over, and its next slice has not begun.")]
+    elif run.state is RunState.CONTINUED:
         said = [of_run(run, f"Slice {run.slices} ended at its checkpoint, and the next one has not begun.")]
     elif run.reason == "released":
         text = "A worker gave it back without an attempt: it stopped, or was too late for the instant. Another one may take it."
@@ -124,14 +127,19 @@ def between(facts: Facts, run: RunRow) -> Judgement:
             f"Attempt {run.attempt} of {run.max_attempts} failed, and the next one is set for {show(run.not_before)}."
         )
         said = [of_run(run, text, Cause.RETRY)]
-    waits = facts.now - run.not_before
-    frozen = list(freeze_ahead(facts))
+    return Verdict.WAITING, [*said, *not_leased(facts, run), *start(facts, run), *attempts(facts, run)]
+
+
+def not_leased(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """That a run is ready for its next lease, if it is, and what may keep workers from it."""
+    waits, frozen = facts.now - run.not_before, list(freeze_ahead(facts))
     if waits >= 0:
         text = f"It has been ready for {span(waits)}, since {show(run.not_before)}, and no worker has leased it."
-        said.append(of_run(run, text, Cause.QUEUE if waits > LATE and not frozen else None))
-        said += [] if frozen else of_queue(facts, run)
-    said += of_job(facts, run)
-    return Verdict.WAITING, [*said, *frozen, *start(facts, run), *attempts(facts, run)]
+        yield of_run(run, text, Cause.QUEUE if waits > LATE and not frozen else None)
+        if not frozen:
+            yield from of_queue(facts, run)
+    yield from of_job(facts, run)
+    yield from frozen
 
 
 # What any run has that started.

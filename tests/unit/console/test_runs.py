@@ -107,6 +107,34 @@ def test_a_running_run_shows_how_far_it_is() -> None:
     assert "<i>loading" not in page
 
 
+def test_a_parked_run_shows_what_it_waits_for_and_its_child_whose_child_it_is() -> None:
+    jobs = Registry()
+
+    @jobs.job("child")
+    def child(ctx: Any, payload: Any) -> Any:
+        return ctx.wait_for("go", timeout=86_400)
+
+    @jobs.job("parent")
+    def parent(ctx: Any, payload: Any) -> Any:
+        return ctx.gather([ctx.submit("child", step="pay")])
+
+    harness = Harness(jobs, at=NOON)
+    browser = Browser(scheduler=harness.scheduler)
+    run = harness.scheduler.submit("parent")
+    harness.advance(MINUTE)
+    page = browser.get(of_run(run.id))
+    assert "It waits for child: pay. It waits since" in page
+    assert "Its child &#39;pay&#39; is PARKED." in page
+    assert "every 15s" in page  # it may wait for a year
+    assert re.findall(r"<li><span>([^<]+?)(?: <|</span>)", page)[-2:] == ["Parked", "Its wait ends, at the latest"]
+    assert "waits for child: pay" in browser.get("runs")
+    (waiting,) = (one for one in harness.runs() if one.parent == run.id)
+    page = browser.get(of_run(waiting.id))
+    assert "Child of" in page
+    assert run_in_url(run.id) in page
+    assert "Attempt 1 leased" in page  # the slice does not count, the attempt goes on
+
+
 def test_progress_and_stage_are_shown_as_of_the_last_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     browser = Browser()
     run = browser.scheduler.submit("greet", {"to": "Ada"}, delay=3_600)

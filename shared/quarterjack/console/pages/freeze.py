@@ -17,7 +17,7 @@ from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.schedules.forecast import Forecast
 
 _COUNTED = 200  # schedules and runs, at most
-_WAITING = (RunState.QUEUED, RunState.RETRYING)
+_WAITING = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)
 LENGTHS: Mapping[str, tuple[str, timedelta]] = {
     "1h": ("1 hour", timedelta(hours=1)),
     "4h": ("4 hours", timedelta(hours=4)),

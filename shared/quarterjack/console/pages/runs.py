@@ -116,12 +116,16 @@ def _dead_run(call: PageCall, run: Run) -> DeadRun | None:
 def path_of(run: Run) -> list[PathEntry]:
     """The events of a run in order of time."""
     failed = {one.number for one in run.failed_attempts}
+    is_parked = run.state is RunState.PARKED
+    attempt = run.attempt + (is_parked or run.state is RunState.CONTINUED)  # a slice that has ended does not count
     moments = [
         (run.created_at, "Created", str(run.kind)),
         (run.due, "Due", ""),
-        (run.not_before if run.not_before > run.due else None, "Next attempt not before", ""),
+        (run.not_before if run.not_before > run.due and not is_parked else None, "Next attempt not before", ""),
         (run.published_at, "Message sent", ""),
-        (None if run.attempt in failed else run.leased_at, f"Attempt {run.attempt} leased", run.worker or ""),
+        (None if attempt in failed else run.leased_at, f"Attempt {attempt} leased", run.worker or ""),
+        (run.parked_at, "Parked", run.reason or ""),
+        (run.wake_at, "Its wait ends, at the latest", ""),
         (run.last_heartbeat_at, "Last heartbeat", run.stage or ""),
     ]
     for one in run.failed_attempts:

@@ -25,7 +25,9 @@ _LISTED = 5  # ids of missing or double runs that the summary names
 _COLOURS = {
     "SUCCEEDED": "green",
     "RUNNING": "cyan",
+    "CONTINUED": "cyan",
     "RETRYING": "yellow",
+    "PARKED": "yellow",
     "DEAD": "red",
     "LOST": "red",
     "PAUSED": "yellow",

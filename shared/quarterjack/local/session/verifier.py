@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from quarterjack.domain.names import fire_ref, parse_run_id, schedule_owner
-from quarterjack.domain.run import TERMINAL
+from quarterjack.domain.run import TERMINAL, WAITING
 from quarterjack.domain.times import from_ms, to_ms
 from quarterjack.local.processes import Event
 from quarterjack.sdk.views import Run
@@ -76,7 +76,7 @@ class StartLog:
                 self.states[run_id] = event.get("state") or "QUEUED"  # without one its worker gave it back
                 if event.get("state") in TERMINAL:
                     self.over.add(run_id)
-                self.excused[run_id] += event.get("state") == "RETRYING"
+                self.excused[run_id] += event.get("state") in WAITING  # another attempt, or another slice, follows
             case "run.dead" | "run.lost":
                 self.over.add(run_id)
             case "run.released" | "lease.lost":

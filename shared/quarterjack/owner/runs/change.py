@@ -26,6 +26,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.ending import cancel, hasten, request_cancel
 from quarterjack.state.transition import signed
+from quarterjack.state.waits.park import signal_of
 from quarterjack.stores.ledger import BatchReadResult
 
 _BETWEEN_ATTEMPTS = (RunState.RETRYING, RunState.CONTINUED)
@@ -108,10 +109,7 @@ def hasten_run(run: RunRow, context: FireContext) -> RunRow:
         run = run_must_exist(ref, moved.run)
         is_hastened = moved.applied
     if not is_hastened:
-        raise Conflict(
-            f"run_id={str(ref)!r}: it is {run.state}, so there is no attempt to hasten; "
-            "replay_run() makes a new run with the same payload"
-        )
+        raise Conflict(f"run_id={str(ref)!r}: it is {run.state}, so there is no attempt to hasten; {_instead(run)}")
     whole = services.ledger.read(ref) or run  # with the payload that lies beside its row
     message = message_of(whole, services)
     if message is None or not send([message], services.work, context.clock)[0]:
@@ -119,6 +117,15 @@ def hasten_run(run: RunRow, context: FireContext) -> RunRow:
             f"run_id={str(ref)!r}: its message was not accepted; it runs at its next attempt, or call again"
         )
     return whole
+
+
+def _instead(run: RunRow) -> str:
+    """The remedy for a run that has no next attempt to hasten."""
+    if run.state is RunState.PARKED:
+        return f"it {run.reason}, and cancel_run() ends it" + (
+            "; signal() answers it" if signal_of(run) is not None else ""
+        )
+    return "replay_run() makes a new run with the same payload"
 
 
 def reschedule_run(run: RunRow, due: int, context: FireContext) -> RunRow:
@@ -161,4 +168,6 @@ def _too_late(run: RunRow) -> str:
         return f"it is {run.state}, so it cannot be moved; replay_run() makes a new run with the same payload"
     if run.state is RunState.RUNNING:
         return "it has begun, so it cannot be moved; cancel_run() asks it to end"
+    if run.state is RunState.PARKED:
+        return "it has begun and is PARKED, so it cannot be moved; cancel_run() ends it"
     return f"it has begun and is {run.state}; retry_run() starts its next attempt now, cancel_run() ends it"

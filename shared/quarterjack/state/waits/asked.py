@@ -43,7 +43,6 @@ def child_ref(parent: RunRef, step: str) -> RunRef:
     return one_off_ref(parent.tenant, hashlib.sha256(f"{parent}\n{step}".encode()).hexdigest()[:_KEY])
 
 
-def children_of(parent: RunRef, asked: Sequence[str]) -> dict[int, RunRef]:
-    """The children that a run has asked for, by their numbers."""
-    steps = [request.removeprefix(CHILD) for request in asked if request.startswith(CHILD)]
-    return {number: child_ref(parent, step) for number, step in enumerate(steps, 1)}
+def steps_of(asked: Sequence[str]) -> dict[int, str]:
+    """The steps of the children that a run has asked for, by their numbers."""
+    return dict(enumerate((request.removeprefix(CHILD) for request in asked if request.startswith(CHILD)), 1))

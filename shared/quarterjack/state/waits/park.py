@@ -85,6 +85,11 @@ def signal_of(run: RunRow) -> str | None:
     return run.awaits.removeprefix(SIGNAL) if run.awaits and run.awaits.startswith(SIGNAL) else None
 
 
+def awaited_children(run: RunRow) -> list[int]:
+    """The numbers of the children that a run waits for, or waited for last."""
+    return numbers(run.awaits.removeprefix(CHILDREN)) if run.awaits and run.awaits.startswith(CHILDREN) else []
+
+
 def wait_id(run_id: str, number: int) -> str:
     """The id of the agenda entry that checks a wait of a run."""
     return f"{run_id}#wait{number}"

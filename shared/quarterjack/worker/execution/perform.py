@@ -245,6 +245,8 @@ def log_start(leased: LeasedRun) -> None:
 
 def log_end(leased: LeasedRun, outcome: Outcome, result: AttemptResult) -> None:
     state, reason = outcome.state and str(outcome.state), outcome.why or outcome.action
+    if isinstance(result, Parked) and outcome.state is not None:
+        reason = result.reason
     extra = {**leased.ids, "attempt": leased.run.attempt, "state": state, "reason": reason}
     if isinstance(result, Failed):
         failure = result.failure

@@ -129,10 +129,12 @@ def test_a_second_start_is_double() -> None:
     "reason",
     [
         ended(20, "RETRYING"),
+        ended(20, "CONTINUED"),
+        ended(20, "PARKED"),
         {"event": "run.released", "run_id": run_id(20)},
         {"event": "lease.lost", "run_id": run_id(20)},
     ],
-    ids=["retry", "release", "lost lease"],
+    ids=["retry", "slice", "wait", "release", "lost lease"],
 )
 def test_a_start_after_a_failed_or_given_up_attempt_is_not(reason: Event) -> None:
     runs, events = all_of(10, 20, 30)
