@@ -33,7 +33,7 @@ def _wait(facts: Facts, run: RunRow) -> str:
     elif name is not None:
         text = (
             f"It waits for signal {name!r} since {since}, until {show(run.wake_at or 0)}: answer it with "
-            f"`quarterjack runs signal`."
+            f"`quarterjack runs signal {run.ref} {name}`."
         )
     else:
         text = f"It waits for {_of_children(facts)} since {since}, until {show(run.wake_at or 0)} at the latest."
