@@ -86,9 +86,11 @@ class Shapes:
         try:
             read = _without_check(self._parse(text, holes))
             source, check = _source(read, places), _check(read.get("where"), places)
+            build: Build = eval(f"lambda v: {{**{source}, 'where_fn': {check}}}", self._functions)  # noqa: S307 (made of literals, `v[number]` and MiniStack's functions)
         except (ValueError, TypeError, LookupError):  # MiniStack reads it otherwise with a parameter at that place
             return None
-        build: Build = eval(f"lambda v: {{**{source}, 'where_fn': {check}}}", self._functions)  # noqa: S307 (made of literals, `v[number]` and MiniStack's functions)
+        except (SyntaxError, RecursionError, MemoryError):  # more levels than Python's parser takes
+            return None
         return build if _same(_without_check(build(values)), _without_check(parsed)) else None
 
 

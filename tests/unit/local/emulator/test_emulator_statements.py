@@ -141,6 +141,13 @@ def test_numbers_in_names_and_texts_are_no_numbers(text: str) -> None:
             )
 
 
+def test_a_statement_with_hundreds_of_conditions_is_read() -> None:
+    text = 'DELETE FROM "t" WHERE ' + " AND ".join(f'"a{number}" < {number}' for number in range(400))
+    shapes = shapes_over(dynamodb._parse_partiql)
+    for _ in range(2):
+        assert outcome(shapes.parse, text, []) == outcome(dynamodb._parse_partiql, text, [])
+
+
 def test_a_shape_is_parsed_once_and_its_statements_share_nothing() -> None:
     parsed = list[str]()
 
