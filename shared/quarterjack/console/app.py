@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quarterjack.console.calls import Console, call_of, home
 from quarterjack.console.pages import (
     access,
+    answers,
     audit,
     backfills,
     dead,
@@ -56,7 +57,7 @@ log = logging.getLogger(__name__)
 
 # Pages of a tenant. `/schedules/new` and `/schedules/act` stand before addresses with a name in their place.
 _TABLES = (
-    *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, dead),
+    *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, answers, dead),
     *(machinery, jobs, freeze, audit, tenants, access),
 )
 _IN_TENANT = "/t/{tenant}"
