@@ -19,6 +19,7 @@ ALONE = {  # transitions that a batch cannot say: they depend on the row, or hav
     "lease",
     "lease, no steal",
     "continue",
+    "park",
     "release",
     "take back",
     "expire",
