@@ -26,3 +26,27 @@ def lasts(ctx: Context, payload: Any) -> None:
     """A second in which it keeps a slot and no processor."""
     note(str(payload), int(ctx.scheduled_at.timestamp() * 1_000))
     threading.Event().wait(1)
+
+
+CHAIN, LINK = "bench.chain", "bench.link"
+
+
+@job(LINK)
+def link(_: Context, payload: Any) -> Any:
+    """A child that does nothing."""
+    return payload
+
+
+@job(CHAIN)
+def chain(ctx: Context, payload: int) -> int:
+    """So many children, one after the other: each is submitted when the one before has ended."""
+    return sum(ctx.gather([ctx.submit(LINK, 1, step=f"link-{number}")])[0] for number in range(payload))
+
+
+SLEEPER = "bench.waits"
+
+
+@job(SLEEPER)
+def sleeper(ctx: Context, _: Any) -> Any:
+    """Waits for a signal."""
+    return ctx.wait_for("go", timeout=86_400)
