@@ -223,7 +223,8 @@ def test_children_wake_their_parent_when_the_last_has_ended() -> None:
     world.jobs.job("double")(lambda ctx, payload: payload * 2)
     run_id = started(world, lambda ctx, payload: ctx.gather([ctx.submit("double", n, step=f"c{n}") for n in (1, 2, 3)]))
     world.work()  # without a tick
-    assert run_of(world, run_id).result == "[2,4,6]"
+    assert (parent := run_of(world, run_id)).result == "[2,4,6]"
+    assert (parent.slices, parent.wait_no) == (1, 1)  # not woken by each
     children = [run for run in world.memory.runs() if run.parent == run_id]
     assert sorted(run.child_no or 0 for run in children) == [1, 2, 3]
 
@@ -462,3 +463,31 @@ def test_the_message_of_a_child_stays_until_its_parent_was_told() -> None:
     world.wait(11)
     world.work()  # without a tick
     assert run_of(world, run.id).state == "SUCCEEDED"
+
+
+def test_a_child_whose_worker_dies_between_wake_and_message_sends_it_when_it_comes_back() -> None:
+    world, faults = World(), Faults()
+    world.jobs.job("waits")(two_children)
+    run = world.scheduler.submit("waits")
+    faults.at("wake", after=crash)
+    with pytest.raises(Crash):
+        world.work(world.worker(faults))
+    assert run_of(world, run.id).state == "CONTINUED"
+    world.wait(80)
+    world.work()  # without a tick
+    assert run_of(world, run.id).state == "SUCCEEDED"
+
+
+def test_the_timer_finds_a_child_whose_end_nobody_told() -> None:
+    world, faults = World(), Faults()
+    world.jobs.job("deaf")(lambda ctx, payload: ctx.wait_for("never"))
+    run_id = started(
+        world,
+        lambda ctx, payload: [one.state for one in ctx.gather([ctx.submit("deaf", step="c")], return_exceptions=True)],
+    )
+    (child,) = [run for run in world.memory.runs() if run.parent]
+    faults.at("mark_ended", before=crash)
+    with pytest.raises(Crash):
+        world.owner(faults).cancel_run(str(child.ref))
+    world.live(200)
+    assert run_of(world, run_id).result == '["CANCELLED"]'
