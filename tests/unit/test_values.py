@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 
 from quarterjack.values import value
 
@@ -26,3 +26,39 @@ def test_values_are_equal_by_their_fields_and_can_be_keys() -> None:
 def test_values_are_dataclasses() -> None:
     assert replace(Point(1), y=2) == Point(1, 2)
     assert [field.name for field in fields(Named)] == ["name"]
+
+
+@value(slots=True)
+class Slotted:
+    x: int
+    seen: int = field(default=0, compare=False, repr=False)
+    more: dict[str, int] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        return f"<{self.x}>"
+
+
+@value()
+class Nothing:
+    """Has no field."""
+
+
+def test_a_class_keeps_its_own_methods_and_leaves_out_the_fields_that_it_says() -> None:
+    assert Slotted(1, 2) == Slotted(1, 3)
+    assert hash(Slotted(1, 2)) == hash(Slotted(1, 3))
+    assert Slotted(1) != Slotted(1, more={"a": 1})
+    assert repr(Slotted(1)) == "<1>"
+    assert not hasattr(Slotted(1), "__dict__")
+    assert repr(Point(1)) == "Point(x=1, y=0)"
+
+
+def test_values_of_other_classes_are_never_equal() -> None:
+    different: object = Point(1)
+    assert Nothing() == Nothing() != different
+    assert Point(1).__eq__(Named(name="a")) is NotImplemented
+
+
+def test_only_the_constructor_is_compiled_for_each_class() -> None:
+    """The SDK's import has a good hundred of these classes: a compiled method costs 0.1 ms."""
+    for method in ("__eq__", "__hash__", "__repr__"):
+        assert getattr(Point, method).__code__ is getattr(Named, method).__code__

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.schedule import Declaration
+from quarterjack.values import value
 
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # a key that needs no quotes in a path
 
@@ -28,14 +29,14 @@ class ApplyAction(StrEnum):
     REFUSED = "refused"  # its declaration is invalid: its job is not registered, its queue does not exist …
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class CurrentState:
     words: Mapping[str, Any]  # its fields
     managed_by: str | None  # its owner
     revision: int  # its number, to detect a concurrent change
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class PlannedChange:
     name: str  # of the schedule
     act: ApplyAction
@@ -48,7 +49,7 @@ class PlannedChange:
     warnings: Sequence[str] = ()  # what is odd about the declaration: no worker has ever known its job …
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ApplyPlan:
     managed_by: str | None  # the owner
     changes: Sequence[PlannedChange]  # by name
@@ -99,7 +100,7 @@ class DifferenceKind(StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class PayloadChange:
     """One difference of two payloads. Sensitive values are masked."""
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal
 
 from quarterjack.domain.tenants.caller import Via
 from quarterjack.domain.times import DAY, HOUR, from_ms, stamp
+from quarterjack.values import value
 
 LATE = HOUR  # ms after its end at which a day closes: a stalled process may still write its entry until then
 ANCHORS = "audit/"  # the keys of closes in the archive's bucket begin so
@@ -111,7 +112,7 @@ AuditActWord = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class AuditEntryRow:
     """One act on one object."""
 
@@ -178,7 +179,7 @@ def root_of(digests: Iterable[str]) -> str:
     return _hash("\n".join(digests))
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class DayClose:
     """The close of one tenant's day. Closes are numbered and chained in the order in which they were made."""
 

@@ -12,6 +12,7 @@ from quarterjack.domain.names import SHORTEST_SECRET
 from quarterjack.domain.policies import DeliveryWord, Policies, PriorityWord, Retry, overrides
 from quarterjack.domain.redaction import Redact
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
@@ -53,7 +54,7 @@ class FittedPayload(Protocol):
         """With the fields that the schema has as ``writeOnly``."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Job:
     """A named, registered piece of work."""
 
@@ -278,8 +279,8 @@ class Context:
 
     def hide(self, *values: str) -> None:
         """Mask values that the job got elsewhere, such as an access token that it got for a secret: from now on as if they were secrets."""
-        for value in values:
-            if not isinstance(value, str) or len(value) < SHORTEST_SECRET:
+        for each in values:
+            if not isinstance(each, str) or len(each) < SHORTEST_SECRET:
                 raise InvalidInput(
                     "values",
                     "…",

@@ -15,7 +15,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from quarterjack.domain.job import Job
 from quarterjack.domain.policies import Policies, Priority, Start
 from quarterjack.domain.redaction import USUAL
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
+from quarterjack.values import value
 
 OWNER = "~quarterjack/~jobs"  # of all rows; no tenant's: `~` begins no name
 KEY = "~jobs~"  # a key is this and the digest
@@ -43,7 +44,7 @@ _NAMED = 10  # jobs in a message
 _ALIKE = 0.15  # of a likeness from 0 to 1: a name that is less alike than the nearest by more is not named
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class PublishedJob:
     """What workers say of a job."""
 
@@ -108,7 +109,7 @@ def _differing(policies: Policies) -> dict[str, Any]:
     return found | ({"retry": retry} if retry else {})
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Sighting:
     """A version of the package of the jobs, and when workers of it were seen."""
 
@@ -117,7 +118,7 @@ class Sighting:
     seen_at: int  # UTC ms of the last, up to two hours old while one lives
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class JobSet:
     """A row: jobs that the same workers know."""
 
@@ -221,7 +222,7 @@ def sets_of(jobs: Iterable[PublishedJob], version: str | None, now: int) -> Iter
         yield JobSet.of(part, version or "", now)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class CatalogueEntry:
     """A job, as the workers that came last publish it."""
 
@@ -230,7 +231,7 @@ class CatalogueEntry:
     seen_at: int  # UTC ms: when a worker last said that it knows a job of that name
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class JobCatalogue:
     """All that workers have published, as of one reading."""
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
@@ -209,7 +209,7 @@ REJECTED = "REJECTED"  # of a letter: its message was not the run's, which it do
 UNREADABLE = "UNREADABLE"  # of a letter: its worker could not decode its message
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class DeadLetter:
     """A message that failed for good, with the verdict of the worker that sent it."""
 

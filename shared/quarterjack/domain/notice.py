@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.names import schedule_owner
+from quarterjack.values import value
 
 SCHEMA = 1  # of the document; raised for a change that an older reader would misunderstand
 JOB = "job:"  # prefix of a target that is a job; any other target is the ARN of an SNS topic
@@ -38,7 +39,7 @@ OPENED, CLOSED = "breaker.opened", "breaker.closed"
 NOTICE_EVENTS = frozenset((*SCHEDULE_EVENTS.values(), OPENED, CLOSED))  # that are made of notices' records
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Notice:
     """One notice; as a document it has these fields and ``schema``."""
 
@@ -91,7 +92,7 @@ class Notice:
         return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{self.at}".encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class BreakerNotice:
     """That a circuit breaker of a tenant has opened, or closed. It has no receiver but that of the installation's events."""
 

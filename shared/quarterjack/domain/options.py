@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypedDict
@@ -15,6 +15,7 @@ from quarterjack.domain.notice import JOB
 from quarterjack.domain.policies import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option
@@ -47,7 +48,7 @@ class Overlap(StrEnum):
 OverlapWord = Overlap | Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Options:
     """The options of one revision."""
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from quarterjack.domain.names import check_whole
 from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 SHORTEST = 0.001  # seconds of a time limit
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -135,7 +136,7 @@ class Retry:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Policies:
     """A job's policies; a schedule or a submission may override single ones."""
 
@@ -169,7 +170,7 @@ def parse_policies(given: Mapping[str, Any]) -> Policies:
     return replace(found, cancel_grace=given.get("cancel_grace", found.cancel_grace), isolation=isolation)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Overrides:
     """The policies that a schedule or a submission sets; None: the job's."""
 

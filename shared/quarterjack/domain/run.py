@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
@@ -56,7 +56,7 @@ TERMINAL = frozenset(set(RunState) - WAITING - {RunState.RUNNING})
 FAILED = frozenset({RunState.DEAD, RunState.LOST, RunState.EXPIRED})  # failed for good
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Failure:
     """The failure of an attempt."""
 
@@ -160,7 +160,7 @@ class RunRow:
         return None if self.started_at is None else self.started_at - self.due
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class FailedAttemptRow:
     """One failed attempt: an immutable row beside the run's."""
 
@@ -174,7 +174,7 @@ class FailedAttemptRow:
     next_attempt_at: int | None  # UTC ms; None if it was the last
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class SiblingRows:
     """The items beside a run's row."""
 

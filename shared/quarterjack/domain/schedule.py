@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal
@@ -120,7 +120,7 @@ class Revision:
         return upto if self.active_until is None else min(upto, self.active_until)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Head:
     """The one mutable row of a schedule; every write is conditional on its ``version``. It is flat as its item is."""
 
@@ -185,7 +185,7 @@ def _rule_of(expression: str, timezone: str, rest: str) -> Rule:
     return Rule.from_dict({"expression": expression, "timezone": timezone, **json.loads(rest)})
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Declaration:
     """One declared schedule, checked."""
 
@@ -205,7 +205,7 @@ class Declaration:
 _FROZEN = "~tenant"  # not a valid name of a schedule
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Freeze:
     """A stop of all starts of a tenant, schedules and one-offs alike."""
 

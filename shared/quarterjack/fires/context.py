@@ -37,7 +37,7 @@ class NoticeRound:
     deaf: set[str] = field(default_factory=set)  # topics whose publication failed
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class FireContext:
     """The services, the time, and the limits of one tick or of one change by an owner."""
 
@@ -52,7 +52,7 @@ class FireContext:
     notices: NoticeRound = field(default_factory=NoticeRound)  # what was delivered with a page of entries
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class MissedFires:
     """The missed fires of one schedule."""
 
@@ -62,7 +62,7 @@ class MissedFires:
     skipped: int  # fires that its policy skipped
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class BackfillProgress:
     """How far one backfill is."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from quarterjack.domain.run import AgendaEntry
+from quarterjack.values import value
 
 
-@dataclass(frozen=True)
+@value()
 class PlanLimit:
     """How far the plan of an admitted chain goes."""
 

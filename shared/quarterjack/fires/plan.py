@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from zlib import crc32
 
@@ -156,7 +155,7 @@ def chain_entry(revision: Revision, fire: int, after: int) -> AgendaEntry:
     )
 
 
-@dataclass(frozen=True)
+@value()
 class MissedResult:
     """The result of recording."""
 

@@ -7,7 +7,6 @@ chain's entry that is still there at its time has seen no tick for 180 s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from quarterjack.domain.run import AgendaEntry, EntryKind, parse_entry_key
@@ -17,6 +16,7 @@ from quarterjack.fires.backpressure import parts_of, read_hold_log
 from quarterjack.fires.breakers import read_open
 from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.ports.services import Services
+from quarterjack.values import value
 
 LATE = 2 * MINUTE  # behind: what the alarm of the stack rings at
 SILENT = 150 * SECOND  # since the last tick of a shard: they are 119 s apart at the most
@@ -37,7 +37,7 @@ def state_of(*, behind: int, silent: int) -> TickerState:
     return TickerState.SILENT if silent > SILENT else TickerState.ON_TIME
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TickerHealth:
     """What the agenda says of the ticks."""
 

@@ -6,16 +6,16 @@ The engine's own errors list every way in which every alternative fails, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from quarterjack.payload_types.bounds import LEAVES, Parts, parts_of, pointer, target_of
+from quarterjack.values import value
 
 Path = tuple[str | int, ...]
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 
 
-@dataclass(frozen=True)
+@value()
 class Fault:
     """One place of a payload that does not fit."""
 

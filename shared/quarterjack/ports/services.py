@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from quarterjack.state.backpressure import Limits
+from quarterjack.values import value
 
 if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
     from quarterjack.ports.buckets import Archive, ObjectVersions, Payloads
@@ -34,7 +35,7 @@ if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
 Clock = Callable[[], int]  # UTC ms
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Services:
     """The stores and the ports, as one process uses them. It is flat because each step names the one that it calls."""
 

@@ -10,7 +10,7 @@ any order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -19,6 +19,7 @@ from quarterjack.domain.policies import Policies
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.times import MINUTE
+from quarterjack.values import value
 
 # Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
 MAX_CONCURRENCY = 100
@@ -47,7 +48,7 @@ class BackfillOrder(StrEnum):
 BackfillOrderWord = BackfillOrder | Literal["oldest", "newest"]
 
 
-@dataclass(frozen=True)
+@value()
 class DefinitionSpan:
     """A part of the interval with one definition: the fires in ``(after, upto]``."""
 
@@ -57,7 +58,7 @@ class DefinitionSpan:
     anchor: int  # UTC ms from which rates and ``max_fires`` count
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class StoredBackfill:
     """One backfill as its record holds it. The first part is fixed when it is created; every change is a write under ``version``.
 

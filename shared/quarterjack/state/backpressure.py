@@ -8,12 +8,13 @@ long the period was (``fires.plan.plan_chain``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.values import value
 
 EASED = 0.5  # a hold ends below this part of its limit, so that it does not flap
 FLOOR = 1_000  # waiting messages of an SQS queue before their age is read: fewer are worked off in a second
@@ -22,7 +23,7 @@ _REJOINED = 10 * MINUTE  # a period that begins so soon after another continues 
 _REMEMBERED = 16  # periods of a queue; of more, the two oldest are joined, which excuses more fires and never fewer
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Limits:
     """When the ticker holds a queue back."""
 
@@ -37,7 +38,7 @@ class Limits:
         return max(1, self.depth // 100)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class QueueDepth:
     """The approximate numbers of messages in one SQS queue."""
 
@@ -70,13 +71,13 @@ def standing(states: Iterable[bool | None]) -> Standing:
     return Standing.WAITS if all(known) else Standing.FLOWS
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class HoldPeriod:
     since: int  # UTC ms
     until: int | None = None  # UTC ms; None: it goes on
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class QueueHolds:
     periods: tuple[HoldPeriod, ...] = ()  # in order of time
     why: str = ""  # of the last period: "depth" or "age"
@@ -134,7 +135,7 @@ def excused(held: QueueHolds) -> list[tuple[int, int | None]]:
     return [(period.since, None if period.until is None else period.until + GRACE) for period in held.periods]
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class HoldLog:
     """The hold periods of all queues; None is the default queue."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from quarterjack.domain.names import aside_ref
 from quarterjack.domain.options import CatchUp, Options
@@ -21,6 +20,7 @@ from quarterjack.state.before_start import recount
 from quarterjack.state.lease import SKEW
 from quarterjack.state.transition import Transition
 from quarterjack.timing import Timetable
+from quarterjack.values import value
 
 WORD = "gap"  # in the key of such a row
 LATE = MISSED - 2 * SKEW  # a fire claimed so long after its time may be missed by another ticker's clock
@@ -86,12 +86,12 @@ def judged_at(fire: int | None, now: int, excused: Sequence[tuple[int, int | Non
     return now, None
 
 
-@dataclass(frozen=True)
+@value()
 class PutMissed:
     gap: RunRow  # to put, for fires that no row stands for yet
 
 
-@dataclass(frozen=True)
+@value()
 class CorrectMissed:
     """A row stands for other fires than it should."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.notice import Notice, NoticeKind
@@ -12,6 +12,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.times import from_ms
 from quarterjack.state.tenants.breaker import OpenPeriod, breaker_of
+from quarterjack.values import value
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:
@@ -80,7 +81,7 @@ def _when(ms: int) -> str:
     return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@dataclass(frozen=True)
+@value()
 class IncidentEvent:
     """An event of which the owner may be notified."""
 
@@ -90,7 +91,7 @@ class IncidentEvent:
     count: int  # consecutive runs that had failed for good by then
 
 
-@dataclass(frozen=True)
+@value()
 class IncidentDecision:
     """The new head, and the events of the change, in order."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from quarterjack.domain.policies import Delivery, Policies
@@ -10,9 +9,10 @@ from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Revision
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import SKEW, has_live_lease, last_renewal
+from quarterjack.values import value
 
 
-@dataclass(frozen=True)
+@value()
 class Refusal:
     """A run must not start any more."""
 
@@ -64,7 +64,7 @@ class OnRefusedLease(StrEnum):
     RETRY = "retry"  # the row changed after the refusal: try to lease it again
 
 
-@dataclass(frozen=True)
+@value()
 class LeaseAnswer:
     """The decision on a refused lease; ``until`` is UTC ms, for WAIT and POSTPONE."""
 

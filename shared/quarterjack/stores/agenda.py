@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.domain.run import AgendaEntry
@@ -14,6 +13,7 @@ from quarterjack.errors import QuarterjackError, TooNew, Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
 from quarterjack.stores.rows import entry_of, entry_row, reads, shard_key
 from quarterjack.stores.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ LOCK = "lock"  # sorts after every entry, as the keys of all other items do
 _QUARANTINED = "quarantined#"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class DuePage:
     """One page of due entries."""
 

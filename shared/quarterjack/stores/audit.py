@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ from quarterjack.state.transition import Absent, Condition
 from quarterjack.stores.paging import OnRead, RowPage
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import AUDIT, Row, RowQuery, RowTables, RowWrite, begins_with, put_new
+from quarterjack.values import value
 
 _DONE = "~done"
 _SAME = ("id", "call", "actor", "identity", "before", "after", "version", "reason", "salt")  # named as the fields
@@ -57,7 +58,7 @@ def audit_writes(entry: AuditEntryRow) -> list[RowWrite]:
     return [put_new(AUDIT, audit_row(entry)), RowWrite(table=AUDIT, row=gate, only_if=is_open, kind="check")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class StoredAuditEntry:
     """An entry as it was found in the table."""
 
@@ -68,7 +69,7 @@ class StoredAuditEntry:
     is_erased: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class StoredClose:
     """A close as it was found in the table."""
 
@@ -78,7 +79,7 @@ class StoredClose:
     problem: str = ""  # why it cannot be read
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ShutDays:
     """The days of which ``shut`` was called, by their gates."""
 

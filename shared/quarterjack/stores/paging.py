@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quarterjack.values import value
+
 OnRead = Callable[[float], object]  # gets the read units of a request
 
 
@@ -39,7 +41,7 @@ class ReadBudget:
         return is_late or self.units >= self.most
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RowPage:
     """Rows of a listing in a stable order."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -13,9 +12,10 @@ from quarterjack.state.transition import Absent, Compare, any_of
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import readable, reads
 from quarterjack.stores.tables import RUNS, RowTables, RowWrite, begins_with
+from quarterjack.values import value
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Record:
     """A small JSON document among an owner's runs; its version decides races."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.dead_run import DeadRunRow
@@ -57,13 +57,14 @@ from quarterjack.stores.tables import (
 )
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.schedule_counts import UsageChange, usage_write
+from quarterjack.values import value
 
 _HISTORY = 50  # revisions read at a time
 _LAST = 10**15  # larger than every revision's number
 _OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DRAINED)))  # a drain may become a pause
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RevisionBatch:
     """The answer to a batch read: a key that is neither found nor unanswered nor broken does not exist."""
 
@@ -75,7 +76,7 @@ class RevisionBatch:
     read_at: int = 0  # UTC ms at which the reader asked, by its clock
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class IncidentChange:
     """The writes of an incident to a schedule, in one transaction; see ``undertaker.incidents``."""
 

@@ -97,7 +97,7 @@ def put_new(table: TableDefinition, row: Mapping[str, Change]) -> RowWrite:
     return RowWrite(table=table, row=row, only_if=Absent(table.hash_key), kind="put")
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class RowQuery:
     """The rows of one partition with range keys in ``[first, last]``."""
 
@@ -113,7 +113,7 @@ class RowQuery:
     on_read: OnRead | None = None  # gets the read units of each request
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ScanPart:
     """A page of one part of a table: of the ``number``-th (from 0) of so many ``parts``."""
 

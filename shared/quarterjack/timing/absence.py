@@ -8,7 +8,7 @@ instant is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from enum import StrEnum
 from itertools import islice
@@ -19,6 +19,7 @@ from quarterjack.timing.exclusions import Exclusions, parse_exclusions
 from quarterjack.timing.rule import STORED, Rule, timetable
 from quarterjack.timing.timetables import fires, has, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
+from quarterjack.values import value
 
 _DAY = 86_400_000  # ms
 _FAR = 40 * _DAY  # ms: no exclusion moves a fire further
@@ -38,7 +39,7 @@ class Layer(StrEnum):
     SPREAD = "spread"  # a window or jitter moves the fire
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Absence:
     """Why an instant is no fire of a rule."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from quarterjack.timing.moments import UNITS, Moment, Rate
 from quarterjack.timing.rule import Rule, check_whole
 from quarterjack.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
+from quarterjack.values import value
 
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched
@@ -26,7 +27,7 @@ _HASHED = re.compile(r"\bH\b", re.IGNORECASE)
 _PASSES = {"once": "", "first": "first pass", "second": "second pass"}
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class PreviewRow:
     at: datetime  # in the schedule's zone
     kind: Literal["fire", "change"]
@@ -111,7 +112,7 @@ def _changes(rule: Rule, after: int, until: int) -> list[PreviewRow]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Explanation:
     words: str
     timezone: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Literal
@@ -18,6 +17,7 @@ from quarterjack.timing.holidays import Holidays, calendar
 from quarterjack.timing.moments import Moment
 from quarterjack.timing.timetables import Timetable
 from quarterjack.timing.zones.zone import LAST_SECOND, LAST_YEAR, Gap, ZoneRules
+from quarterjack.values import value
 
 OnExcluded = Literal["skip", "next_business_day", "previous_business_day"]
 
@@ -33,7 +33,7 @@ _WORK = 8_000  # steps of cron expressions in one search, about 30 ms
 MOVE = 25  # such steps that take as long as moving one fire
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Excluding:
     """The fires of a timetable that are not excluded."""
 
@@ -68,7 +68,7 @@ class Excluding:
         return max((second + covered) * 1000 - 1, due) if steady else due
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class MovedToBusinessDay:
     """The fires of a timetable, those on days off moved to a business day at the same time of day."""
 
@@ -140,7 +140,7 @@ def _all_excluded() -> ExpressionError:
     return ExpressionError("exclude", None, "every fire for years to come is excluded", "exclude less")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Exclusions:
     ranges: tuple[tuple[int, int], ...] = ()  # first and last day, ascending and apart from each other
     weekends: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from quarterjack.errors import ExpressionError
@@ -27,6 +26,7 @@ from quarterjack.timing.timetables import (
     union,
 )
 from quarterjack.timing.zones.zone import Gap, Repeated, WallClock, table
+from quarterjack.values import value
 
 LONGEST = 512  # characters of an expression
 LONGEST_RRULE = 2048
@@ -38,7 +38,7 @@ _EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE
 Parsed = CronPattern | Rate | Moment | Recurrences
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Expression:
     text: str
     parsed: Parsed

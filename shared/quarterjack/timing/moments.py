@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from quarterjack.timing.cron.fields import FieldToken
 from quarterjack.timing.zones.zone import FIRST_SECOND, FOREVER, LAST_SECOND, LAST_YEAR, Gap, Repeated, WallClock, table
+from quarterjack.values import value
 
 CENTURY = 100 * 366 * 86400  # seconds; no fire may be further away than that
 UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
@@ -19,7 +19,7 @@ _AT = re.compile(r"\s*at\(\s*(?P<moment>[^\s)]+)\s*\)\s*", re.IGNORECASE)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(?P<offset>Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Moment:
     """One second of the wall clock. It is a ``WallClockPattern`` that matches itself."""
 
@@ -38,7 +38,7 @@ class Moment:
         return self.table(zone, gap, "first").next((self.second - 3 * 86400) * 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Rate:
     """A fire every so often, counted in elapsed time."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from quarterjack.errors import ExpressionError
 from quarterjack.timing.rule import Rule, timetable
 from quarterjack.timing.rule_fires import check_near
 from quarterjack.timing.timetables import LATEST, has, milliseconds, moment
+from quarterjack.values import value
 
 MOST_PENDING = 25  # fires of earlier rules that a rule stores: each change within a window may add one
 MARGIN = (
@@ -17,7 +18,7 @@ MARGIN = (
 _APART = 1000  # ms by which a pending fire is moved at the most, where another fire of the rule is due at the same time
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Taken:
     """The instants that another rule of the same schedule decided, before a rule took over from it.
 

@@ -26,6 +26,7 @@ from quarterjack.timing.timetables import (
     fires,
 )
 from quarterjack.timing.zones.zone import LONGEST_OFFSET, WallClock, ZoneRules
+from quarterjack.values import value
 
 DAY = 86_400_000
 _SPACE = 1_000_000  # counts that a tally keeps for equal timetables: about 8 MB
@@ -39,7 +40,7 @@ class _Crossing(Exception):
     """A fire may be moved into the next span."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Counted:
     """The fires of a timetable in the spans."""
 
@@ -230,7 +231,7 @@ def _of_interval(table: EveryInterval, edges: Sequence[int]) -> list[int]:
     return [late - early for early, late in pairwise(before)]
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Day:
     """The part of a local day that the spans have."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import groupby
@@ -13,6 +12,7 @@ from typing import Protocol
 
 from quarterjack.errors import ExpressionError
 from quarterjack.timing.zones import zone as zones
+from quarterjack.values import value
 
 EARLIEST, LATEST = zones.FIRST_SECOND * 1000, zones.LAST_SECOND * 1000  # UTC milliseconds: nothing is due outside
 LONGEST = 86400  # seconds of a window
@@ -63,7 +63,7 @@ def _until(table: Timetable, after: int, before: int) -> int | None:
     return due if due is not None and due < before else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class EveryInterval:
     """``first`` and then every ``period`` of elapsed time; changes of the clocks have no effect."""
 
@@ -77,7 +77,7 @@ class EveryInterval:
         return due if due <= LATEST else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Listed:
     instants: tuple[int, ...]
 
@@ -86,7 +86,7 @@ class Listed:
         return self.instants[at] if at < len(self.instants) else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Union:
     """All fires of several timetables, each instant once."""
 
@@ -96,7 +96,7 @@ class Union:
         return min((due for table in self.tables if (due := table.next(after)) is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Without:
     """A timetable without some of its instants."""
 
@@ -110,7 +110,7 @@ class Without:
         return due
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Bounded:
     """The fires of a timetable in ``[first, last]``."""
 
@@ -132,7 +132,7 @@ def stable(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class SpreadFires:
     """The fires of a timetable, each moved later by less than ``window``, never as far as the next or past ``last``."""
 
@@ -204,7 +204,7 @@ class SpreadFires:
         return due + stable(f"{self.seed}\n{due}") % max(1, room // 1000) * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class WithPending:
     """The fires of a timetable, and those that an earlier rule had decided when this rule took over.
 

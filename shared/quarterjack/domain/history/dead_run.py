@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, from_ms, stamp
+from quarterjack.values import value
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class DeadRunRow:
     """One entry of the index."""
 

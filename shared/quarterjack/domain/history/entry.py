@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.values import value
 
 
 class RunKind(StrEnum):
@@ -31,7 +32,7 @@ class Book(StrEnum):
     OPEN = "open"  # by the time they are due or claimed, the later: all but fires that have not ended, and runs between two attempts
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class HistoryEntry:
     """One run in a book, or its withdrawal. Of several with the same ``run`` and ``at`` the one with the greatest ``order`` holds.
 

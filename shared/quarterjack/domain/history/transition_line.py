@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from quarterjack.domain.payload import json_text
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import QuarterjackError
+from quarterjack.values import value
 
 SEQUENCE_DIGITS = 40  # of a stream's sequence number, at most; texts of one length sort as their numbers do
 
@@ -87,7 +87,7 @@ TransitionKindWord = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TransitionLine:
     """One transition. ``run`` and ``sequence`` identify it: a repeated delivery gives the same line.
 

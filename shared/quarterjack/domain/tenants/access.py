@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from quarterjack.domain.tenants.caller import CLAIMED, AccessScope, Caller
 from quarterjack.domain.tenants.profile import ALL, INSTALLATION, Governance, Grant, matches
+from quarterjack.values import value
 
 
 class Verb(StrEnum):
@@ -106,7 +106,7 @@ OF_INSTALLATION = frozenset(
 )  # only the installation's grants give them
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class MissingGrant:
     """Why a caller may not do something."""
 
@@ -117,7 +117,7 @@ class MissingGrant:
     roles: tuple[Role, ...]  # any of which has the verb, the least first
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Allowance:
     """For which jobs a caller has a verb."""
 

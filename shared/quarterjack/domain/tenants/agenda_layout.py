@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 from quarterjack.domain.names import RunRef
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 MOST_SHARDS = 1024  # of an agenda: each is a query of every tick
 MOST_PLACES = 500  # tenants with shards of their own or a weight: every tick reads all of them
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TenantPlace:
     """What one tenant has of its own."""
 
@@ -37,7 +38,7 @@ class TenantPlace:
 _PLAIN = TenantPlace()
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class AgendaLayout:
     """The shards of the agenda, which tickers read all. It only grows, so that an older one still leads to a shard that they read."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from quarterjack.domain.names import is_text
 from quarterjack.domain.tenants.profile import Grant
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 MAX_ACTOR = 256  # characters
 MAX_REASON = 1_000  # characters
@@ -31,7 +31,7 @@ class Via(StrEnum):
 ViaWord = Via | Literal["sdk", "cli", "apply", "api", "console", "system"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class AccessScope:
     """What a caller may do who brings that along: an API key."""
 
@@ -39,7 +39,7 @@ class AccessScope:
     grant: Grant
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Caller:
     """Who acts, as far as the caller says so."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.policies import Priority, word
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 FASTEST = 100_000.0  # acts a second: ten microseconds for each
 SLOWEST = 0.001  # acts a second: 3.6 an hour
@@ -55,7 +56,7 @@ class QuotaWord(StrEnum):
     KEPT_BYTES = "kept_bytes"
 
 
-@dataclass(frozen=True)
+@value()
 class AcceptedRate:
     """A tenant's rate, as its profile and the installation's say it."""
 
@@ -64,7 +65,7 @@ class AcceptedRate:
     burst: int  # acts that may come at once: never less than those of one second, which a process takes together
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TenantLimits:
     """None: the installation's; there: no limit."""
 
@@ -131,18 +132,18 @@ def with_limits(present: TenantLimits, given: object) -> TenantLimits:
         raise InvalidInput(_FIELD, given, "is not a mapping of limits", remedy)
     checked: dict[str, Any] = {}
     job_caps = dict(present.job_caps)
-    for name, value in given.items():
+    for name, wanted in given.items():
         if isinstance(name, str) and name.startswith(JOB_CAP):
             job = _job(name)
             job_caps.pop(job, None)
-            if value is not None:
-                job_caps[job] = int(_number("concurrent_runs", value, called=name))
+            if wanted is not None:
+                job_caps[job] = int(_number("concurrent_runs", wanted, called=name))
             continue
         if name not in NAMES:
             near = get_close_matches(str(name), NAMES, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMES)} or {JOB_CAP}JOB"
             raise InvalidInput(_FIELD, name, "is no limit", remedy)
-        checked[name] = None if value is None else _checked(name, value)
+        checked[name] = None if wanted is None else _checked(name, wanted)
     if len(job_caps) > MAX_JOB_CAPS:
         remedy = f"name at most {MAX_JOB_CAPS} jobs, or set concurrent_runs for all of them together"
         raise InvalidInput(_FIELD, f"{len(job_caps)} jobs", "have a limit of their own", remedy)

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.errors import InvalidInput
+from quarterjack.values import value
 
 SHARED = "~"  # before the name of a tier, where a profile names its tenant; in no tenant's name
 INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation
@@ -51,7 +52,7 @@ class Grant:
         return ALL in self.jobs if job is None else any(matches(pattern, job) for pattern in self.jobs)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TenantProfile:
     """A tenant, as its operators declare it."""
 
@@ -92,7 +93,7 @@ class TenantProfile:
         return any(pattern == job if by_name else matches(pattern, job) for pattern in self.jobs)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Governance:
     """What holds for one tenant at one moment: its profile, its tier's and the installation's."""
 

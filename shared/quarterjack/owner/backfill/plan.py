@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from quarterjack.domain.run import RunRow, RunState
@@ -24,6 +23,7 @@ from quarterjack.state.backfill import MARGIN, BackfillOrder, DefinitionSpan, St
 from quarterjack.timing import fires, previous, timetable
 from quarterjack.timing.absence import absences
 from quarterjack.timing.timetables import moment
+from quarterjack.values import value
 
 MOST_FIRES = 1_000_000  # of one backfill: counting takes the caller 10 µs each
 _MAX_SPANS = 2_000  # definitions in one interval: its record holds them all, and each change of the window writes it
@@ -33,7 +33,7 @@ _COUNTED = 1_000  # fires
 _AROUND = 400 * DAY  # ms, in which the fires before and after the interval are looked for
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class BackfillSpec:
     """The arguments of a backfill."""
 

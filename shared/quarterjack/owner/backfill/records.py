@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -25,6 +25,7 @@ from quarterjack.state.backfill import (
     ref_of,
 )
 from quarterjack.stores.records import Record
+from quarterjack.values import value
 
 _GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
 LINE = "~begun~"  # an audit entry's key begins so
@@ -33,7 +34,7 @@ _LAST = 10**13  # ms from 1970 that audit entries count back from: the newest co
 _RACES = 3  # other acts on the same backfill at the same time
 
 
-@dataclass(frozen=True)
+@value()
 class BackfillLine:
     """Where a backfill is."""
 

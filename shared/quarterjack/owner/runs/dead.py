@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from quarterjack.concurrency.rate_limits import StopSignal
@@ -17,6 +16,7 @@ from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.transition import Absent, Compare, Condition, all_of
 from quarterjack.stores.paging import ReadBudget, RowPage
+from quarterjack.values import value
 
 AHEAD = 10 * MINUTE  # a run that died by a worker's fast clock is listed too
 LETTERS = 14 * DAY  # the longest that a letter can have waited for the undertaker
@@ -25,7 +25,7 @@ _ROWS = 250  # lines of one query where most may not match: about 30 units
 _REMOVED_AT_ONCE = 98  # lines: a transaction has 100 actions, and two are the audit's
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class DeadRunFilter:
     """Which dead runs; None matches all."""
 

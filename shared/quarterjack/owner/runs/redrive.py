@@ -21,6 +21,7 @@ from quarterjack.owner.limits import bounded, put_payload
 from quarterjack.owner.runs.dead import DeadRunFilter, dead_runs, must_have_failed
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.state.run_spec import own_overrides
+from quarterjack.values import value
 
 Check = Callable[[RunRow], object]
 
@@ -134,7 +135,7 @@ def _check_payload(again: RunRow) -> RunRow:
     return again
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Redriving:
     """How dead runs are redriven."""
 

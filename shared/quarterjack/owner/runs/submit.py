@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
@@ -34,6 +33,7 @@ from quarterjack.fires.gates import admitted
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class TriggerSpec:
     """A request to trigger a schedule."""
 

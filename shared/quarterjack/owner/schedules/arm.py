@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.concurrency.rate_limits import SOON
@@ -25,13 +25,14 @@ from quarterjack.owner.schedules.client_tokens import ChangeResult, ScheduleCall
 from quarterjack.state.incidents import resumed
 from quarterjack.stores.records import Record
 from quarterjack.timing import Rule, pin
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
 _LONGEST_RULE = 300  # characters of a rule in a head
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ScheduleSpec:
     """The wanted fields of a schedule. None keeps the present value (for a new schedule: the default)."""
 
@@ -83,7 +84,7 @@ def resume(
     return _arm(call, ScheduleSpec(definition=same), context, allow or call.check, resuming=early).head
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class _Plan:
     """The writes of one change. Without a revision: the head alone, or nothing if the head stays as it is."""
 

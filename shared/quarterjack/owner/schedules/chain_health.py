@@ -7,7 +7,6 @@ to the last of these are read. The next entry is put before the present one is r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from quarterjack.domain.run import AgendaEntry, EntryKind, parse_entry_key
@@ -16,6 +15,7 @@ from quarterjack.domain.times import stamp
 from quarterjack.fires.context import FAR, LOOKAHEAD, REACH, due_pages
 from quarterjack.fires.plan import timetable_of
 from quarterjack.ports.services import Clock, Services
+from quarterjack.values import value
 
 _AT_ONCE = 25  # entries read at a likely instant: other entries of the same instant may lie between
 _PAGES = 20  # queries until the search is given up
@@ -31,7 +31,7 @@ class ChainHealth(StrEnum):
     NOT_NEEDED = "not needed"  # the schedule is paused or complete
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ChainState:
     """A chain's health, and where its entry is."""
 

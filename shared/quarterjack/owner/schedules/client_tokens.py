@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from quarterjack.domain.message import reading
@@ -14,13 +14,14 @@ from quarterjack.fires.context import FireContext
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
+from quarterjack.values import value
 
 RACES = 5  # lost races before Conflict is raised
 _TOKEN_RACES = 3  # writes that another call with the same token may win
 TOKEN_LIFE = DAY  # ms for which a token stands for its call
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ClientToken:
     """The identity of a call that may be repeated."""
 
@@ -41,7 +42,7 @@ class ClientToken:
         return Record(owner=owner, key=key, version=version + 1, body=body, expires=now + TOKEN_LIFE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ScheduleCall:
     """A call about one schedule."""
 
@@ -79,7 +80,7 @@ class ScheduleCall:
         return self.check(head)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ChangeResult:
     """The result of a change."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from quarterjack.domain.audit import AuditAct
@@ -28,6 +28,7 @@ from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.schedules.arm import resume
 from quarterjack.owner.schedules.client_tokens import RACES, ChangeResult, ScheduleCall, change
 from quarterjack.stores.records import Record
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def delete(call: ScheduleCall, context: FireContext, *, drain: bool = False) -> 
     return _close(call, _Stop(state=ScheduleState.DELETED, by=by), context)
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class _Stop:
     """How to stop a schedule."""
 

@@ -19,12 +19,13 @@ last times in which one was open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.times import MINUTE
 from quarterjack.state.backpressure import GRACE
+from quarterjack.values import value
 
 ALL = "*"  # stands for all jobs of the tenant together; in no job's name
 WINDOWS = 5  # minutes over which attempts are counted
@@ -42,7 +43,7 @@ def breaker_of(job: str) -> str:
     return "the circuit breaker of all jobs" if job == ALL else f"the circuit breaker of job {job}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class OpenPeriod:
     """A time in which a breaker was open."""
 
@@ -52,7 +53,7 @@ class OpenPeriod:
     actor: str | None = None  # who closed it by hand
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Breaker:
     """Of one job, or of all jobs of a tenant."""
 
@@ -152,7 +153,7 @@ class Breaker:
         return (self if now < self.since + MINUTE else self._next_minute(now)).rate
 
 
-@dataclass(frozen=True)
+@value()
 class TenantBreakers:
     """The breakers of one tenant, by job; those without failures are left out."""
 

@@ -21,11 +21,12 @@ count twice; what is on its way never goes uncounted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
 from quarterjack.state.transition import Absent, Change, Compare, Condition, Plus, all_of
+from quarterjack.values import value
 
 TRAIL = MINUTE  # that the history may be behind: an older place whose run it does not know is unused
 FRESH = HOUR  # age of a count after which somebody counts again
@@ -34,7 +35,7 @@ LANDING = 20 * SECOND  # that storing an object may take after its bytes were ta
 SKEW = 10 * SECOND  # that the clock of who counted may be ahead
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class QuotaCount:
     """What somebody who counts has found."""
 
@@ -44,7 +45,7 @@ class QuotaCount:
     cursor: str | None = None  # of bytes: where the next call goes on, if this is a part only
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class QuotaWrite:
     """A conditional write of the row."""
 
@@ -52,7 +53,7 @@ class QuotaWrite:
     only_if: Condition
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class Quota:
     """The row; without one nobody has counted yet. Times are UTC ms."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_
 from typing import Any
 
@@ -27,6 +27,7 @@ from quarterjack.stores.agenda import layout_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import TENANTS, Row, RowTables, RowWrite, TableRow
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ _TEXTS = ("tier", "queue", "description", "suspension_reason")  # attributes nam
 _NUMBERS = ("version", "created_at", "updated_at")  # likewise
 
 
-@dataclass(frozen=True)
+@value()
 class _Known:
     """What was read of one tenant."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.domain.names import schedule_owner
 from quarterjack.state.transition import Compare, Plus, all_of
 from quarterjack.stores.rows import reads
 from quarterjack.stores.tables import RUNS, Row, RowWrite
+from quarterjack.values import value
 
 COUNT = "~schedules"
 _OWNER = "~limits"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ScheduleCount:
     """The schedules of a tenant that are not deleted, as they were counted last, and what was armed since."""
 
@@ -26,7 +26,7 @@ class ScheduleCount:
     counted_at: int = 0  # UTC ms
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class UsageChange:
     """What arming a schedule adds to the count of its tenant, on condition that it stays within the limits."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NoReturn
 
 from quarterjack.errors import ExpressionError
 from quarterjack.timing.cron.pattern import bits, union
+from quarterjack.values import value
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -24,7 +24,7 @@ HashValue = Callable[[str, int], int]
 """What H stands for: ``hash_value(field, n)`` is a number below ``n``, always the same for a schedule."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class FieldSpec:
     name: str
     low: int
@@ -47,7 +47,7 @@ AWS_WEEKDAY = FieldSpec("day-of-week", 1, 7, _DAYS)
 YEAR = FieldSpec("year", 1970, 2199)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class FieldToken:
     """A piece of an expression and where it stands."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from functools import cached_property, reduce
 from operator import or_
 
 from quarterjack.timing.zones.zone import FOREVER, LAST_YEAR
+from quarterjack.values import value
 
 NEVER = -1
 EPOCH = date(1970, 1, 1).toordinal()
@@ -17,7 +18,7 @@ _WEEKS = sum(1 << 7 * week for week in range(6))  # repeats a week's seven bits 
 _KEPT = 120  # months that one expression caches: more than a chain looks ahead, and a bound on memory
 
 
-@dataclass(frozen=True)
+@value()
 class TimesOfDay:
     """Every combination of these hours, minutes and seconds."""
 
@@ -56,7 +57,7 @@ class TimesOfDay:
         return TimeList(listed(self.hours), listed(self.minutes), listed(self.seconds))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class TimeList:
     """Up to 86,400 times of day as a sequence that computes its items."""
 
@@ -73,7 +74,7 @@ class TimeList:
         return self.hours[hour] * 3600 + self.minutes[minute] * 60 + self.seconds[second]
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Days:
     """The values of day-of-month and day-of-week. A weekday is 0 for Sunday to 6."""
 
@@ -128,7 +129,7 @@ def lengths(number: int) -> tuple[int, int]:
     return monthrange(2023, number)[1], monthrange(2024, number)[1]
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class CronPattern:
     clock: TimesOfDay
     days: Days

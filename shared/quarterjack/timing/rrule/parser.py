@@ -6,12 +6,13 @@ A rule that the RFC forbids is refused here, with the position of its fault, bef
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quarterjack.timing.cron.fields import FieldToken
 from quarterjack.timing.moments import CENTURY, Moment, moment_of
 from quarterjack.timing.zones import windows
 from quarterjack.timing.zones import zone as zones
+from quarterjack.values import value
 
 MOST = 1000  # occurrences that COUNT may ask for: they are counted one by one
 FREQUENCIES = {
@@ -48,7 +49,7 @@ _ONLY_WITH = {"BYWEEKNO": ("YEARLY",), "BYYEARDAY": ("YEARLY", "HOURLY", "MINUTE
 _PARTS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_RANGES)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Recur:
     """One RRULE as written."""
 
@@ -61,7 +62,7 @@ class Recur:
     by: dict[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Recurrences:
     start: Moment | None  # DTSTART
     rules: tuple[tuple[FieldToken, Recur], ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from calendar import isleap, monthrange
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 
 from quarterjack.timing.cron.fields import FieldToken
@@ -17,6 +17,7 @@ from quarterjack.timing.cron.pattern import EPOCH, NEVER, TimesOfDay, bits, list
 from quarterjack.timing.moments import CENTURY
 from quarterjack.timing.rrule.parser import FREQUENCIES, Recur
 from quarterjack.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
+from quarterjack.values import value
 
 _STEPS = 1_000  # of one search: 7 ms at worst
 _COUNT_STEPS = 4_000  # of all the searches that count up to COUNT
@@ -26,7 +27,7 @@ _ALL_MONTHS = range(1, 13)
 _WEEKS = sum(1 << 7 * week for week in range(54))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class YearDays:
     """The BY parts that choose days. A weekday is 0 for Monday to 6."""
 
@@ -136,7 +137,7 @@ def _first_week(year: int, week_start: int) -> int:
     return fourth - (fourth - 1 - week_start) % 7
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Recurrence:
     """The occurrences of an RRULE from DTSTART on, as a ``WallClockPattern``."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import struct
 from calendar import isleap, monthrange
-from dataclasses import dataclass
 from datetime import date
+
+from quarterjack.values import value
 
 NEVER_LISTED = -62_135_596_800  # year 1: a zone without a list follows its rule from the beginning
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -21,7 +22,7 @@ _FOOTER = re.compile(rf"{_NAME}{_OFFSET}(?:{_NAME}(?:{_OFFSET})?,([^,]+),([^,]+)
 _CHANGE = re.compile(rf"(?:M(\d+)\.(\d+)\.(\d+)|(J?)(\d+))(?:/{_OFFSET})?")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ZoneChanges:
     """The contents of a zone file: the listed changes, and the yearly rule that applies after them."""
 
@@ -31,7 +32,7 @@ class ZoneChanges:
     yearly: tuple[Yearly, Yearly] | None  # summer time begins, ends; None: no more changes
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Yearly:
     rule: str  # as in POSIX TZ: ``M3.5.0/2``, ``J60``, ``59/2``
     before: int  # offset in force until then

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
@@ -14,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from quarterjack.errors import ExpressionError
 from quarterjack.timing.zones import tzif, windows
+from quarterjack.values import value
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -31,7 +31,7 @@ _AHEAD = 20  # years that are added when a later instant is asked for
 _LONGEST_NAME = 64  # characters of a wrong name that are compared with the known ones
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Segments:
     """The time between changes. Segment ``n`` lasts from ``starts[n]`` until ``starts[n + 1]``."""
 
@@ -195,7 +195,7 @@ class WallClockPattern(Protocol):
         """The first matching second at or after ``local``; ``FOREVER`` if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class WallClock:
     """The fires of a pattern in a zone: a ``Timetable``."""
 
