@@ -32,7 +32,7 @@ from bench.report import Table, write
 from bench.stub import Exchange, StubbedCloud
 
 # Instructions of ours for each of boto3 for the same calls.
-BOUNDS = {"tick": 0.4, "work": 0.5}
+BOUNDS = {"tick": 0.335, "work": 0.465}
 
 _STUB: CodeType = StubbedCloud.post.__code__
 _OURS, *_BOTO3 = (f"{Path(str(package.__file__)).parent}{os.sep}" for package in (quarterjack, boto3, botocore))

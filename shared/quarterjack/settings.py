@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quarterjack.errors import Misconfigured
+from quarterjack.values import value
 
 DEFAULT_PREFIX = "quarterjack"
 DEFAULT_TENANT = "default"
@@ -157,7 +158,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
+@value()
 class Metered:
     """Who has metrics of its own, beside the total."""
 
@@ -220,14 +221,14 @@ def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get(name)
 
 
-@dataclass(frozen=True)
+@value()
 class Keys:
     access_key: str
     secret_key: str
     token: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class SdkVariables:
     """The variables of the AWS SDKs that our own requests follow. Endpoints and region are in ``Settings``."""
 

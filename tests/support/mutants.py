@@ -272,7 +272,7 @@ MUTANTS = (
         "a batch leases what others had",
         "state/lease.py",
         """    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
-    untouched = same_fence(0) if first else Compare("attempt", "<", max_attempts)
+    untouched = _NEVER_FENCED if first else Compare("attempt", "<", max_attempts)
 """,
         """    startable = Compare("fence", ">=", 0) if first else any_of(READY, abandoned(now)) if steal else READY
     untouched = Compare("fence", ">=", 0) if first else Compare("attempt", "<", max_attempts)
@@ -799,8 +799,8 @@ MUTANTS = (
     Mutant(
         "ignore DuplicateItem",
         "dynamodb/table_client.py",
-        "(False, _row_in(error))",
-        "(True, _row_in(error))",
+        '(False, to_row(error["Item"])',
+        '(True, to_row(error["Item"])',
         CONTRACT,
     ),
     Mutant(

@@ -89,6 +89,23 @@ def test_a_scheduler_loads_nothing_of_the_history_before_it_is_asked() -> None:
     assert not modules & (lazy | {"gzip"})
 
 
+def test_a_scheduler_loads_few_modules_and_compiles_few_methods() -> None:
+    """A frozen dataclass compiles six methods when it is imported, a value its constructor: only what users see is frozen."""
+    code = """
+import sys
+from quarterjack import Scheduler, __all__ as public
+ours = {name: module for name, module in sys.modules.items() if name.startswith("quarterjack")}
+classes = {(each.__module__, each.__name__) for module in ours.values() for each in vars(module).values() if isinstance(each, type)
+    and getattr(vars(each).get("__dataclass_params__"), "frozen", False) and getattr(vars(each)["__dataclass_params__"], "eq")}
+print(len(ours), *{name for module, name in classes if name not in public and not module.startswith("quarterjack.sdk")})
+"""
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    modules, *frozen = done.stdout.split()
+    assert int(modules) <= 185
+    assert frozen == []
+
+
 def run(*words: str) -> str:
     """A program that runs one command line, as the console script does."""
     return f"""

@@ -15,7 +15,7 @@ from quarterjack.aws import TRANSIENT, BatchBackoff, Client, TransactionRefused
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.dynamodb.items import Item, to_row
 from quarterjack.errors import InvalidInput, Unavailable
-from quarterjack.stores.tables import Answer, JobItems, Row, table_of_item
+from quarterjack.stores.tables import Answer, JobItems, table_of_item
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class TableClient:
         for place, response in zip(part, responses, strict=True):
             error = response.get("Error")
             if error is None:
-                results.append((place[0], (True, _row_in(response))))
+                results.append((place[0], (True, to_row(response["Item"]) if "Item" in response else None)))
             elif error["Code"] in ("DuplicateItem", "ConditionalCheckFailed"):
-                results.append((place[0], (False, _row_in(error))))
+                results.append((place[0], (False, to_row(error["Item"]) if error.get("Item") else None)))
             else:
                 left.append(place)
                 if error["Code"] in TRANSIENT:
@@ -136,11 +136,6 @@ class TableClient:
             if not left:
                 break
         return results, left
-
-
-def _row_in(answer: Mapping[str, Any]) -> Row | None:
-    item = answer.get("Item")
-    return to_row(item) if item else None
 
 
 def _range_key(request: Mapping[str, Any]) -> str:

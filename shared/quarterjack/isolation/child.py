@@ -87,6 +87,7 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
     return LeasedRun(
         received=received,
         message=message,
+        in_flight=received.in_flight,
         job=job,
         spec=RunSpec(job=run.job, due=run.due, timezone=order["timezone"]),
         policies=policies,

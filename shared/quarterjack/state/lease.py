@@ -28,6 +28,7 @@ from quarterjack.state.transition import (
     ending,
     failure_changes,
     held,
+    in_state,
     in_state_under,
     of_backfill,
     same_fence,
@@ -39,6 +40,7 @@ HEARTBEAT = 20 * SECOND  # LEASE - HEARTBEAT > SKEW + the longest tolerated paus
 SKEW = 10 * SECOND  # how far clocks may differ before a live lease is stolen
 
 _COUNTED: Mapping[str, Change] = {"fence": Plus(1), "attempt": Plus(1), "slices": Once(0)}
+_NEVER_FENCED = same_fence(0)
 _FIRST: Mapping[str, Change] = {"fence": 1, "attempt": 1, "slices": 0}
 
 
@@ -87,7 +89,7 @@ def lease(
     can be leased in one batch.
     """
     startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
-    untouched = same_fence(0) if first else Compare("attempt", "<", max_attempts)
+    untouched = _NEVER_FENCED if first else Compare("attempt", "<", max_attempts)
     counted = _FIRST if first else _COUNTED
     return Transition(
         name="lease",
@@ -122,7 +124,8 @@ def renew(*, fence: int, now: int, progress: float | None = None, stage: str | N
 def _ended(
     name: str, to: RunState, fence: int, more: Mapping[str, Change] | None = None, **end: Unpack[EndWords]
 ) -> Transition:
-    return ending(name, to, held(fence), more=more, already=in_state_under(to, fence), **end)
+    own = same_fence(fence)
+    return ending(name, to, all_of(RUNNING, own), more=more, already=all_of(in_state(to), own), **end)
 
 
 def _waiting(name: str, to: RunState, fence: int, not_before: int, reason: str, **more: Change) -> Transition:
@@ -148,7 +151,9 @@ def succeed(
     reason: str | None = None,
 ) -> Transition:
     """The job returned; ``result`` is its JSON text, or ``result_ref`` the key of the text."""
-    stored = {k: text for k, text in (("result", result), ("result_ref", result_ref)) if text is not None}
+    stored: dict[str, Change] = {} if result is None else {"result": result}
+    if result_ref is not None:
+        stored["result_ref"] = result_ref
     return _ended("succeed", RunState.SUCCEEDED, fence, stored, now=now, expires=expires, reason=reason)
 
 

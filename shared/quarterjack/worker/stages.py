@@ -164,16 +164,13 @@ class ReadyRun:
 
     received: ReceivedMessage
     message: Message  # that was received
+    in_flight: InFlightMessage  # likewise
     job: Job
     spec: RunSpec  # what its row and its revision say
     policies: Policies  # of the job, with what the spec overrides
     payload: str | None  # JSON text
     governance: Governance  # what holds for its tenant, as it was admitted by
     as_of: int = 0  # UTC ms by which the reasons not to start it are judged: set anew after whatever takes time
-
-    @property
-    def in_flight(self) -> InFlightMessage:
-        return self.received.in_flight
 
     @property
     def is_at_most_once(self) -> bool:

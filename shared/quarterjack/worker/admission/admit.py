@@ -71,6 +71,7 @@ def _admit(
     ready = ReadyRun(
         received=received,
         message=message,
+        in_flight=received.in_flight,
         job=job,
         spec=spec,
         policies=own if message.backfill is None else unhurried(own),
@@ -266,10 +267,10 @@ def frozen(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 def shadowed(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """End the run of a schedule with ``shadow=True`` as SHADOWED."""
-    message, revision = ready.message, ready.received.definition.revision
+    revision = ready.received.definition.revision
     if revision is None or not revision.definition.options.shadow:
         return None
-    now = worker.clock()
+    message, now = ready.message, worker.clock()
     expires = worker.expires(max(now, ready.spec.due))
     transition = shadow(revision=message.revision, backfill=message.backfill, now=now, expires=expires)
     moved = worker.services.ledger.move(message.run, transition)

@@ -41,6 +41,8 @@ def hold_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Ready
         if each.in_flight.permits.holds:  # it asked before, with others
             continue
         caps = caps_of(each.governance, each.spec.job)
+        if not caps:
+            continue
         for record in dict.fromkeys(cap.record for cap in caps):
             shared = tuple(cap for cap in caps if cap.record == record)
             wanted[record].append(

@@ -56,7 +56,9 @@ def lease_runs(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedR
 
 def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
     """The runs whose rows say no more than their revisions and leases: fires that no ticker can have claimed too late."""
-    return {each.message.run for each in ready if each.message.run.is_fire and now - each.spec.due <= MISSED}
+    return {
+        each.message.run for each in ready if each.received.definition.row is None and now - each.spec.due <= MISSED
+    }
 
 
 def _lease_of(

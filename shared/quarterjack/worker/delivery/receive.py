@@ -177,7 +177,7 @@ def acknowledge(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
     for received, outcome in result:
         if outcome.acknowledgement is Acknowledgement.SHOW:
             _show(worker, received, outcome.at)
-    worker.deletions.add(*(received.in_flight.receipt for received, outcome in result if outcome.gone))
+    worker.deletions.add(*[received.in_flight.receipt for received, outcome in result if outcome.gone])
     return result
 
 

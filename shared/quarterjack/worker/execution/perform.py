@@ -52,6 +52,7 @@ _UNFOUNDED = {
     LeaseLost.__name__: "this worker holds the lease of its run",
 }
 _CAUGHT = "it caught quarterjack.errors.Parking: catch Exception, not BaseException"
+_decode = json.JSONDecoder().decode
 _RAW = 4  # times as much is looked at, because a secret that is cut in two is not recognised
 
 
@@ -146,7 +147,7 @@ def payload_of(leased: LeasedRun) -> Any:
     """The payload as the job takes it. Raises InvalidInput or JobError if it does not fit the job, ValueError if it is no JSON."""
     text, kind = leased.payload or "null", leased.job.payload_type
     check_fit(leased.job, text)
-    return json.loads(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
+    return _decode(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
 
 
 async def _awaited(result: Any) -> Any:

@@ -67,8 +67,9 @@ class Settlement(NamedTuple):
 def settle_runs(worker: WorkerContext, ended: Sequence[EndedRun]) -> tuple[list[Done], list[EndedRun]]:
     """Record the plain successes in one request; and the other ends, judged and masked, for ``settle_run``."""
     ended = [(leased, presentable(leased, judged(leased, result))) for leased, result in ended]
+    now = worker.clock()
     plain = {
-        leased.run.ref: _settlement_of(worker, leased, result)
+        leased.run.ref: _settlement_of(worker, leased, result, now)
         for leased, result in ended
         if isinstance(result, Returned) and _is_plain(leased, result)
     }
@@ -108,7 +109,7 @@ def settle_run(worker: WorkerContext, ended: EndedRun) -> Outcome:
 def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
     if leased.in_flight.lost or isinstance(result, Abandoned):
         return _lost(leased)
-    settlement = _settlement_of(worker, leased, result)
+    settlement = _settlement_of(worker, leased, result, worker.clock())
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
         body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
         worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
@@ -156,9 +157,9 @@ def _is_plain(leased: LeasedRun, returned: Returned) -> bool:
     return returned.result is None or len(returned.result) <= SMALL_RESULT
 
 
-def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Settlement:
-    """The one builder of it."""
-    now, fence = leased.run.end_time(worker.clock()), leased.run.fence
+def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResult, now: int) -> Settlement:
+    """The one builder of it, for an attempt that has ended by now (UTC ms)."""
+    now, fence = leased.run.end_time(now), leased.run.fence
     match result:
         case Returned():
             settlement = _success(worker, leased, result, now)
