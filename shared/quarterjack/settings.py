@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from quarterjack.errors import Misconfigured
@@ -221,8 +221,7 @@ def variable(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get(name)
 
 
-@value()
-class Keys:
+class Keys(NamedTuple):
     access_key: str
     secret_key: str
     token: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
@@ -42,7 +42,7 @@ _FEW = 5  # rows of a query for the latest runs
 _SUCCESSES = 100  # rows of a query for a success
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class ClaimResult:
     """The answer to claims. A ref in none of the three was not answered."""
 
@@ -51,7 +51,7 @@ class ClaimResult:
     unreadable: frozenset[RunRef] = frozenset()  # created earlier, as a row that this release cannot read as a run
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class BatchReadResult:
     """The answer to a batch read: a ref that is neither found nor unanswered has no row."""
 
