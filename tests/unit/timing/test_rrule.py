@@ -180,12 +180,23 @@ def test_refusals_name_the_place_and_the_problem(expression: str, position: int 
 @pytest.mark.parametrize(
     ("start", "until", "remedy"),
     [
-        ("DTSTART;VALUE=DATE:20260101", "20260303T090000Z", "write UNTIL=20260303, the last day"),
+        ("DTSTART;VALUE=DATE:20260101", "20260303T090000", "write UNTIL=20260303, the last day"),
+        (  # the midnight of 4 March in Berlin
+            "DTSTART;VALUE=DATE:20260101",
+            "20260303T230000Z",
+            "write UNTIL=20260303, the last day in UTC, or the day that it is in your zone",
+        ),
         ("DTSTART:20260101T090000", "20260303", "write UNTIL=20260303T235959, the last day"),
     ],
 )
 def test_the_remedy_for_an_until_of_the_other_kind_has_its_own_day(start: str, until: str, remedy: str) -> None:
     assert refused(f"{start} RRULE:FREQ=DAILY;UNTIL={until}").remedy == remedy
+
+
+def test_the_remedy_for_an_exdate_with_a_time_has_its_own_day() -> None:
+    whole_days = "DTSTART;VALUE=DATE:20260101 RRULE:FREQ=DAILY EXDATE:"
+    assert refused(f"{whole_days}20260302T000000").remedy == "write 20260302"
+    assert refused(f"{whole_days}20260301T230000Z").remedy == "write 20260301, or the day that it is in your zone"
 
 
 def test_a_rule_that_never_matches_is_refused_where_it_is_written() -> None:

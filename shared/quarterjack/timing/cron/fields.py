@@ -101,7 +101,8 @@ def number(token: FieldToken, spec: FieldSpec, text: str) -> int:
     if text in spec.names:
         return spec.low + spec.names.index(text)
     if not _NUMBER.fullmatch(text):
-        token.fail(f"{spec.name} {text!r} is not understood", _shape(spec))
+        whole = "" if text == token.text else f" in {token.text!r}"
+        token.fail(f"{spec.name} {text!r}{whole} is not understood", _shape(spec))
     value = int(text)
     if spec is WEEKDAY and value == 7:
         return 7  # Sunday at the end of a range; the caller maps it to 0

@@ -97,22 +97,36 @@ def parse_rrule(expression: str) -> Recurrences:
             line.fail(f"{line.text[:20]!r} cannot stand here", "give one DTSTART, then RRULE, RDATE and EXDATE lines")
     if not rules and not dates["RDATE"] and start is None:
         FieldToken(expression, 0, expression).fail("nothing recurs here", "add an RRULE or a DTSTART")
-    for part in (part for token, _ in rules for part in token.split(";")):
-        name, _, until = part.text.upper().partition("=")
-        if name == "UNTIL" and ("T" in until) is dated:
-            problem = "UNTIL has a time, but DTSTART is a date" if dated else "UNTIL is a date, but DTSTART has a time"
-            part.fail(problem, f"write UNTIL={until[:8] if dated else f'{until}T235959'}, the last day")
+    _check_until(rules, dated=dated)
     timed = bool(rules or start) and not dated  # what recurs has a time of day
     added, days_added = _dates(dates["RDATE"], timed=timed)
     removed, days_removed = _dates(dates["EXDATE"], timed=timed)
     if dated:
         for token in (token for token, _ in dates["EXDATE"] if not _is_date(token)):
-            token.fail("EXDATE has a time, but DTSTART is a date", f"write {token.text[:8]}")
+            token.fail("EXDATE has a time, but DTSTART is a date", f"write {_day_of(token.text)}")
     return Recurrences(start, tuple(rules), added, removed, days_added, days_removed)
 
 
 def _is_date(token: FieldToken) -> bool:
     return "T" not in token.text.upper()
+
+
+def _check_until(rules: list[tuple[FieldToken, Recur]], *, dated: bool) -> None:
+    """UNTIL is of DTSTART's kind: a date beside a date, else a moment."""
+    for part in (part for token, _ in rules for part in token.split(";")):
+        name, _, until = part.text.upper().partition("=")
+        if name != "UNTIL" or ("T" in until) is not dated:
+            continue
+        if not dated:
+            part.fail("UNTIL is a date, but DTSTART has a time", f"write UNTIL={until}T235959, the last day")
+        day = _day_of(until, ", the last day" + (" in UTC" if until.endswith("Z") else ""))
+        part.fail("UNTIL has a time, but DTSTART is a date", f"write UNTIL={day}")
+
+
+def _day_of(moment: str, role: str = "") -> str:
+    """The day to write in a moment's place; one in UTC may be another day where the rule is read."""
+    in_utc = moment.upper().endswith("Z")
+    return f"{moment[:8]}{role}" + (", or the day that it is in your zone" if in_utc else "")
 
 
 def _dates(given: list[tuple[FieldToken, str | None]], *, timed: bool) -> tuple[tuple[Moment, ...], tuple[int, ...]]:
