@@ -40,6 +40,7 @@ from quarterjack.stores.tenants.api_keys import ApiKeyStore
 from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
+from quarterjack.stores.unique_keys import UniqueKeys
 from quarterjack.stores.upkeep import Upkeep
 from quarterjack.stores.waits import Waits
 from quarterjack.ticker.fan_out import HandOver
@@ -74,6 +75,7 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         ledger=Ledger(tables, retention=retention),
         siblings=Siblings(tables, retention=retention),
         waits=Waits(tables, retention=retention),
+        unique_keys=UniqueKeys(tables, retention=retention),
         agenda=agenda,
         work=SqsWorkQueue(
             sqs,

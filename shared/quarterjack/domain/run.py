@@ -119,6 +119,7 @@ class RunRow:
     defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
     parent: str | None = None  # id of the run whose job submitted it by ``ctx.submit``
     child_no: int | None = None  # its number among the children of that run, from 1
+    unique: str | None = None  # one-off only: the unique key that it was submitted with
     wait_no: int = 0  # waits that it has begun: of the present one, or of the last
     awaits: str | None = None  # what it waits for, or waited for last: see ``state.waits.park``
     wake_at: int | None = None  # UTC ms at which that wait ends or ended at the latest

@@ -16,7 +16,7 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref, steps_of
-from quarterjack.state.waits.park import WOKEN, awaited_children, signal_of, wake
+from quarterjack.state.waits.park import RUN, WOKEN, awaited_children, signal_of, unpark, wake
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,12 @@ def wake_if_over(run: RunRow, services: Services, clock: Clock, *, rows: bool = 
     """
     if run.state is not RunState.PARKED or not _has_happened(run, services, rows=rows):
         return None
-    moved = services.ledger.move(run.ref, wake(number=run.wait_no, now=clock()))
+    now = clock()
+    if run.started_at is None:
+        move = unpark(number=run.wait_no, revision=run.revision, now=max(now, run.due))
+    else:
+        move = wake(number=run.wait_no, now=now)
+    moved = services.ledger.move(run.ref, move)
     if not moved.applied or moved.run is None:
         return None
     log.info("run.woken", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "wait": run.wait_no})
@@ -40,6 +45,9 @@ def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
     name = signal_of(run)
     if name is not None:
         return services.waits.signal(run.ref, name) is not None
+    if run.awaits is not None and run.awaits.startswith(RUN):
+        before = services.ledger.read(parse_run_id(run.awaits.removeprefix(RUN)))
+        return before is None or before.is_terminal
     awaited = set(awaited_children(run))
     if not awaited:
         return False
@@ -75,7 +83,7 @@ def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | No
     if run is None:
         return None
     woken = wake_if_over(run, services, clock)
-    if woken is None and not (run.state is RunState.CONTINUED and run.reason == WOKEN):
+    if woken is None and not (run.state in (RunState.CONTINUED, RunState.QUEUED) and run.reason == WOKEN):
         return run
     message = message_of(woken or run, services)
     if message is not None and not send([message], services.work, clock)[0]:
@@ -85,13 +93,16 @@ def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | No
     return woken or run
 
 
-def tell_parent(run: RunRow, services: Services, clock: Clock) -> None:
-    """Note the end of a child, and wake its parent if that waits for no other. Nothing is done for a run without a parent.
+def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
+    """Tell those that wait for the end of a run: its parent, and the run that follows it under its unique key.
 
     Whoever ends a run calls it before it lets go of what would bring the end back: message, letter, agenda entry. Raises Unavailable.
     """
-    if run.parent is None or run.child_no is None:
-        return
-    parent = parse_run_id(run.parent)
-    services.waits.mark_ended(parent, run.child_no, clock())
-    notify_waiting(parent, services, clock)
+    if run.parent is not None and run.child_no is not None:
+        parent = parse_run_id(run.parent)
+        services.waits.mark_ended(parent, run.child_no, clock())
+        notify_waiting(parent, services, clock)
+    if run.unique is not None:
+        key = services.unique_keys.read(run.ref.tenant, run.job, run.unique)
+        if key is not None and key.run == run.ref and key.follower is not None:
+            notify_waiting(key.follower, services, clock)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a process loads only the stores and ports that it uses
     from quarterjack.stores.tenants.erasures import ErasureStore
     from quarterjack.stores.tenants.profiles import TenantStore
     from quarterjack.stores.tenants.usage import TenantUsage
+    from quarterjack.stores.unique_keys import UniqueKeys
     from quarterjack.stores.upkeep import Upkeep
     from quarterjack.stores.waits import Waits
 
@@ -43,6 +44,7 @@ class Services:
     ledger: Ledger
     siblings: Siblings  # of runs
     waits: Waits  # of runs
+    unique_keys: UniqueKeys  # of runs
     agenda: Agenda
     work: WorkQueue
     dead: DeadQueue

@@ -1,4 +1,4 @@
-"""SDK methods for runs: submit, trigger, skip, get, wait, cancel, reschedule, retry."""
+"""SDK methods for runs: trigger, skip, get, wait, cancel, reschedule, retry."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from quarterjack.arguments import due_time
-from quarterjack.domain.job import Context
-from quarterjack.domain.names import check_flag, check_name, one_off_ref, schedule_owner
-from quarterjack.domain.policies import SHORTEST, DeliveryWord, PriorityWord, Retry, StartWord, check_seconds, overrides
-from quarterjack.domain.run import WAITING, RunRow, RunState
+from quarterjack.domain.names import check_flag, check_name, schedule_owner
+from quarterjack.domain.policies import SHORTEST, PriorityWord, check_seconds, overrides
+from quarterjack.domain.run import WAITING, RunRow
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
@@ -25,92 +24,16 @@ from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.limits import check_priority
 from quarterjack.owner.runs import change as changing
 from quarterjack.owner.runs import submit as submitting
-from quarterjack.owner.runs.submit import SameTime, StorePayload
+from quarterjack.owner.runs.submit import StorePayload
 from quarterjack.owner.schedules import skip as skipping
-from quarterjack.sdk.base import NONE, UNSET, SchedulerBase
+from quarterjack.sdk.base import UNSET, SchedulerBase
 from quarterjack.sdk.caller_access import read_run
 from quarterjack.sdk.schedule_views import Schedule
 from quarterjack.sdk.session import Session
 from quarterjack.sdk.views import Run
 
-_T = TypeVar("_T")
-
 
 class RunMethods(SchedulerBase):
-    def submit(
-        self,
-        job: str | Callable[[Context, _T], object],
-        payload: _T = NONE,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        idempotency_key: str | None = None,
-        delivery: DeliveryWord | None = None,
-        start: StartWord | None = None,
-        priority: PriorityWord | None = None,
-        retry: Retry | None = None,
-        timeout: float | None = None,
-        deadline: float | None = None,
-        queue: str | None = None,
-    ) -> Run:
-        """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta), in ``queue`` (default: its job's).
-
-        ``job`` is its name, or its function: then a type checker compares ``payload`` with the function's annotation. ``payload`` is any
-        JSON value, or what the job's payload is annotated with: an instance of a dataclass, a Pydantic model.
-
-        >>> from dataclasses import dataclass
-        >>> from datetime import UTC, datetime
-        >>> from quarterjack import Context, Registry
-        >>> from quarterjack.testing import Harness
-        >>> jobs = Registry()
-        >>> @dataclass
-        ... class Letter:
-        ...     to: str
-        ...     copies: int = 1
-        >>> @jobs.job("letters.print")
-        ... def print_letter(ctx: Context, payload: Letter) -> str:
-        ...     return f"{payload.copies} for {payload.to}"
-        >>> harness = Harness(jobs, at=datetime(2026, 5, 4, 8, 30, tzinfo=UTC))
-        >>> run = harness.scheduler.submit(print_letter, Letter("Ada"), delay=60)
-        >>> [run.result for run in harness.advance(minutes=1)]
-        ['1 for Ada']
-        >>> harness.scheduler.submit("letters.print", {"to": "Ada", "copies": "two"})
-        Traceback (most recent call last):
-        quarterjack.errors.InvalidInput: payload.copies='two': does not fit 'letters.print'; give a valid integer
-
-        With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
-        Raises InvalidInput, KeyReused (the key has another job, payload, policy, queue, ``run_at`` or ``delay``), Unavailable (try again).
-        """
-        now = self.session.clock()
-        due = due_time(run_at, delay, now)
-        given = overrides(
-            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
-        )
-        run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        self._access.check(Verb.SUBMIT, self._checks.named_job(job))
-        name = self._checks.job_name(job)
-        policies, queue_name = self._checks.with_job_words(name, given), self._checks.queue_name(name, queue)
-        pending, one_off = self._checked(name, payload), one_off_ref(self.tenant, run_id)
-        self._checks.may_run(name)
-        self._take(RateWord.RUNS)
-        text, ref = pending.of_run(one_off)
-        run = RunRow(
-            ref=one_off,
-            state=RunState.QUEUED,
-            revision=0,
-            job=name,
-            due=due,
-            not_before=due,
-            created_at=now,
-            payload=text,
-            payload_ref=ref,
-            overrides=policies.encode(),
-            actor=self.session.caller.actor,
-            queue=queue_name,
-        )
-        same_time = SameTime.DELAY if run_at is None else SameTime.DUE
-        return self._access.run_view(submitting.submit(run, self._context, same_time=same_time))
-
     def trigger(
         self,
         name: str,

@@ -13,12 +13,14 @@ from quarterjack.sdk.schedules.declared import DeclarationMethods
 from quarterjack.sdk.schedules.forecast import ForecastMethods
 from quarterjack.sdk.schedules.freeze import FreezeMethods
 from quarterjack.sdk.schedules.reading import ReadMethods
+from quarterjack.sdk.submissions.submit import SubmitMethods
 from quarterjack.sdk.waits.signals import SignalMethods
 
 
 class Scheduler(
     ReadMethods,
     ForecastMethods,
+    SubmitMethods,
     BulkMethods,  # over ScheduleMethods and RunMethods
     DeclarationMethods,
     FreezeMethods,

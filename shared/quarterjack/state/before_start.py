@@ -109,6 +109,30 @@ def reschedule(*, revision: int, due: int) -> Transition:
     )
 
 
+def resubmit(*, revision: int, parked: bool, changes: Mapping[str, Change]) -> Transition:
+    """A run with a unique key that has not begun gets the payload and policies of a later submission.
+
+    ``parked``: it waits for the end of another run. Its revision grows as by ``reschedule``. ``changes`` also have its new time.
+    """
+    waits = in_state(RunState.PARKED if parked else RunState.QUEUED)
+    return Transition(
+        name="resubmit",
+        to=None,
+        guard=all_of(waits, Absent("started_at"), same_revision(revision)),
+        changes={**changes, "rev": revision + 1},
+        already=all_of(waits, same_revision(revision + 1), *(_as_written(changes))),
+    )
+
+
+def _as_written(changes: Mapping[str, Change]) -> list[Condition]:
+    """The row has these changes."""
+    return [
+        Absent(name) if value is None else Compare(name, "=", value)
+        for name, value in changes.items()
+        if isinstance(value, (int, str, bool)) or value is None
+    ]
+
+
 def wait_for_turn(*, revision: int, reason: str, now: int) -> Transition:
     """A run that finds no free turn of its schedule waits for its turn from ``now`` on (UTC ms); ``reason`` names the holders."""
     return Transition(

@@ -112,16 +112,11 @@ class Ledger:
 
     def submit(self, run: RunRow, audit: AuditEntryRow | None = None) -> RunRow | None:
         """Put a one-off with its payload, and the ``audit`` of the act, unless its key exists: None, or the run that exists."""
-        row, about = run_row(run), f"run {run.ref}"
-        if len(str(row.get("payload", "")).encode()) > INLINE_PAYLOAD:
-            # In one transaction: a payload without its run could be taken for another's.
-            sibling = run_key(_payload_ref(run.ref)) | {"payload": row.pop("payload")}
-            writes = [put_new(RUNS, row | {"payload_beside": True}), RowWrite(table=RUNS, row=sibling, kind="put")]
-            applied = transact(self._tables, "submit", writes, about, audit)
-        elif audit is not None:
-            applied = transact(self._tables, "submit", [put_new(RUNS, row)], about, audit)
+        writes = new_run(run)
+        if len(writes) > 1 or audit is not None:
+            applied = transact(self._tables, "submit", writes, f"run {run.ref}", audit)
         else:
-            applied, _ = self._tables.write("submit", put_new(RUNS, row))
+            applied, _ = self._tables.write("submit", *writes)
         if applied:
             return None
         existing = self.read(run.ref)
@@ -288,6 +283,26 @@ def _result(transition: Transition, answer: Answer) -> TransitionResult:
 def _with_payload(row: Row, sibling: Row | None) -> Row:
     """A run's row with the payload beside it, if that is there: its expiry may have been written after it was gone."""
     return row if sibling is None or "payload" not in sibling else row | {"payload": sibling["payload"]}
+
+
+def new_run(run: RunRow) -> list[RowWrite]:
+    """The writes of a one-off: its row, unless the key exists, and a larger payload beside it.
+
+    They go in one transaction: a payload without its run could be taken for another's.
+    """
+    row = run_row(run)
+    if len(str(row.get("payload", "")).encode()) <= INLINE_PAYLOAD:
+        return [put_new(RUNS, row)]
+    beside = payload_put(run.ref, str(row.pop("payload")))
+    return [put_new(RUNS, row | {"payload_beside": True}), beside]
+
+
+def payload_put(ref: RunRef, payload: str | None) -> RowWrite:
+    """The write of the payload beside a run's row; None: its removal."""
+    row = run_key(_payload_ref(ref))
+    if payload is None:
+        return RowWrite(table=RUNS, row=row, kind="delete")
+    return RowWrite(table=RUNS, row=row | {"payload": payload}, kind="put")
 
 
 def _payload_ref(ref: RunRef) -> RunRef:

@@ -31,7 +31,7 @@ from quarterjack.fires.context import (
     removed,
     sends,
 )
-from quarterjack.fires.parking import tell_parent, wake_if_over
+from quarterjack.fires.parking import tell_end, wake_if_over
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
@@ -126,7 +126,7 @@ def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
     now, token = clock(), entry.id.rpartition("#")[2]
     run = services.ledger.read(entry.run)
     if run is not None and run.state is RunState.LOST:  # its dead letter may not have been sent
-        tell_parent(run, services, clock)
+        tell_end(run, services, clock)
         report(run, services)
         return GOES
     if run is None or run.state is not RunState.RUNNING or run.lease_token != token:
@@ -141,7 +141,7 @@ def watch_run(entry: AgendaEntry, context: FireContext) -> Handled:
         last = vanished(run, now)
         if last is not None:
             record(replace(last, next_attempt_at=None), services.siblings)
-        tell_parent(moved.run, services, clock)
+        tell_end(moved.run, services, clock)
         report(moved.run, services)
         return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(lost=1)))
     until = takeable_at((moved.run or run).lease_until or 0)

@@ -35,7 +35,7 @@ from quarterjack.domain.tenants.caller import role
 from quarterjack.errors import TooNew, Unavailable, Unreadable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import FireContext
-from quarterjack.fires.parking import tell_parent
+from quarterjack.fires.parking import tell_end
 from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.ending import bury, inter
@@ -157,7 +157,7 @@ def _record(ref: RunRef, letter: DeadLetter, context: FireContext, revision: int
 
 def _index(run: RunRow, context: FireContext, *, recorded: bool) -> Burial:
     """Put the index entry of a buried run; ``recorded``: this call has buried it."""
-    tell_parent(run, context.services, context.clock)
+    tell_end(run, context.services, context.clock)
     recording = record_dead_run(run, context)
     if not (recording.put or recorded):
         return _dropped(run.ref, "recorded already")

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.fires.parking import tell_parent
+from quarterjack.fires.parking import tell_end
 from quarterjack.owner.backfill.advance import move_on
 from quarterjack.undertaker.success_watch import report_success
 from quarterjack.worker.admission.overlap import release_turn
@@ -26,7 +26,7 @@ Hook = Callable[[WorkerContext, ReceivedMessage, Outcome], None]
 
 
 def tell_parents(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
-    """Before the messages of ended runs go: note the ends of children, and wake their parents. A message comes back if that fails."""
+    """Before the messages of ended runs go: tell those that wait for their ends. A message comes back if that fails."""
     told = list[Done]()
     for received, outcome in done:
         after = outcome
@@ -34,8 +34,8 @@ def tell_parents(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
             lease = received.in_flight.lease
             run = received.definition.row if lease is None else lease.run
             try:
-                if run is not None and run.parent is not None:
-                    tell_parent(run, worker.services, worker.clock)
+                if run is not None:
+                    tell_end(run, worker.services, worker.clock)
             except Exception:  # whatever it is, its message comes back and tells it again
                 log.exception("work.parent_not_told", extra={"run_id": str(received.in_flight.ref)})
                 at = worker.clock() + _TOLD_AGAIN

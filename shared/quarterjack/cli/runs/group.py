@@ -37,6 +37,15 @@ def submit(
     ] = None,
     delay: Annotated[float | None, Seconds, typer.Option(help="Delay from now, e.g. 5m, instead of --at.")] = None,
     key: Key = None,
+    unique: Annotated[
+        str | None, typer.Option(help="Unique key: at most one run of the job has it until that run has ended.")
+    ] = None,
+    unique_for: Annotated[
+        float | None, Seconds, typer.Option(help="Time from its submission for which a run has --unique, e.g. 1h.")
+    ] = None,
+    on_duplicate: Annotated[
+        str | None, typer.Option(help="If a run has --unique: return (default), refuse, replace or after.")
+    ] = None,
     delivery: Annotated[
         str | None, typer.Option(help="Delivery instead of the job's: at_least_once or at_most_once.")
     ] = None,
@@ -55,6 +64,9 @@ def submit(
         run_at=at,
         delay=delay,
         idempotency_key=key,
+        unique=unique,
+        unique_for=unique_for,
+        on_duplicate=cast(Any, on_duplicate),
         delivery=cast(Any, delivery),
         start=cast(Any, start),
         priority=cast(Any, priority),

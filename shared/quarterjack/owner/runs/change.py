@@ -19,7 +19,7 @@ from quarterjack.errors import Conflict, InvalidInput, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext, run_must_exist
-from quarterjack.fires.parking import children, tell_parent
+from quarterjack.fires.parking import children, tell_end
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.runs.submit import entry_of, send_now
 from quarterjack.ports.services import Clock, Services
@@ -45,7 +45,7 @@ def cancel_run(run: RunRow, context: FireContext) -> RunRow:
     """
     run = end_run(run, context)
     if run.is_terminal:
-        tell_parent(run, context.services, context.clock)
+        tell_end(run, context.services, context.clock)
     cancel_children(run, context)
     wait_for_held(held_leases([run], context.clock()), context.services)
     return run

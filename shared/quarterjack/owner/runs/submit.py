@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
@@ -60,27 +61,38 @@ def submit(
     Raises KeyReused if that run has other content, or another time as far as ``same_time`` says; Unavailable.
     """
     services, clock = context.services, context.clock
-    entry = _put_entry(run, services, clock())
+    entry = put_entry(entry_of(run, services, clock()), services)
     existing = services.ledger.submit(run, audit)
     if existing is not None:
         services.usage.give_back_place(run.ref.tenant)
         # The new entry is removed, unless it is the same entry with which that run still waits.
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])
-        compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
-        other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
-        if not is_same_content(existing.payload_ref, run.payload_ref):
-            other.append("payload_ref")
-        if other:
-            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
-        if not _is_same_time(existing, run, same_time):
-            raise KeyReused(f"idempotency_key: run {run.ref} exists with another {same_time.value}; use another key")
-        return existing
+        return same_run(existing, run, same_time)
+    sent_or_left(run, entry, context)
+    return run
+
+
+def same_run(existing: RunRow, run: RunRow, same_time: SameTime) -> RunRow:
+    """The run that has the key of ``run``. Raises KeyReused if it is another one."""
+    compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
+    other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
+    if not is_same_content(existing.payload_ref, run.payload_ref):
+        other.append("payload_ref")
+    if other:
+        raise KeyReused(f"idempotency_key: run {run.ref} exists with another {other[0]}; use another key")
+    if not _is_same_time(existing, run, same_time):
+        raise KeyReused(f"idempotency_key: run {run.ref} exists with another {same_time.value}; use another key")
+    return existing
+
+
+def sent_or_left(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
+    """Send the message of a run that was put; if it is due later, its entry does. Raises Unavailable."""
+    clock = context.clock
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
-        _put_entry(run, services, clock())
+        put_entry(replace(entry, created_at=clock()), context.services)
     if run.not_before <= clock() + LOOKAHEAD:
         send_now(run, entry, context)
-    return run
 
 
 def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
@@ -108,8 +120,8 @@ def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
     )
 
 
-def _put_entry(run: RunRow, services: Services, now: int) -> AgendaEntry:
-    entry = entry_of(run, services, now)
+def put_entry(entry: AgendaEntry, services: Services) -> AgendaEntry:
+    """Put the entry of a run before the run. Raises Unavailable."""
     if entry.key not in services.agenda.put([entry]):
         raise Unavailable(
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"

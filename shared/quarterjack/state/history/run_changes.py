@@ -55,13 +55,15 @@ def _kind(old: RunRow | None, new: RunRow | None) -> TransitionKind | None:
 def _created(new: RunRow) -> TransitionKind:
     if new.state is RunState.SKIPPED:  # a skipped fire, or several missed ones
         return TransitionKind.SKIPPED
-    if new.state is not RunState.QUEUED or new.fence:
+    if new.state not in (RunState.QUEUED, RunState.PARKED) or new.fence:
         return TransitionKind.REBUILT
     return TransitionKind.CLAIMED if new.ref.is_fire else TransitionKind.SUBMITTED
 
 
 def _moved(old: RunRow, new: RunRow) -> TransitionKind:
     match new.state:
+        case RunState.QUEUED if old.state is RunState.PARKED:
+            return TransitionKind.WOKEN
         case RunState.QUEUED:
             return TransitionKind.TAKEN_OVER if new.backfill is None else TransitionKind.REVIVED
         case RunState.RUNNING:

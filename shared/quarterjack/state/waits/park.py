@@ -3,6 +3,10 @@
     RUNNING ── park ──► PARKED ── wake ──► CONTINUED ── lease ──► RUNNING     a signal came, or its children have ended
                           └────────────── lease, from ``wake_at`` on ──► RUNNING     it slept, or its wait timed out
 
+A run can also be submitted PARKED, to start when another run has ended (``RUN``), or when the runs of a batch have (``BATCH``):
+
+    submit ──► PARKED ── unpark ──► QUEUED ── lease ──► RUNNING
+
 ``wait_no`` is the number of the wait. Each park raises it, so a wake that was meant for an earlier wait is refused.
 """
 
@@ -12,6 +16,8 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE
 from quarterjack.state.transition import (
     NOT_CANCELLED,
+    Absent,
+    Change,
     Compare,
     Plus,
     Transition,
@@ -19,6 +25,7 @@ from quarterjack.state.transition import (
     held,
     in_state,
     in_state_under,
+    same_revision,
 )
 from quarterjack.values import value
 
@@ -26,6 +33,10 @@ MAX_WAIT = 366 * DAY  # the longest wait
 WOKEN = "woken"  # the reason of a run that was woken
 SLEEP = "sleep"  # what a run awaits that waits for a time alone
 SIGNAL, CHILDREN = "signal:", "children:"  # before the signal's name, and before the numbers of the children
+RUN, BATCH = (
+    "run:",
+    "batch:",
+)  # before the id of the run that a submitted run follows, and before the number of a batch's items
 _FIRST_CHECK, _LAST_CHECK = MINUTE, HOUR
 
 
@@ -77,6 +88,19 @@ def wake(*, number: int, now: int) -> Transition:
         guard=all_of(in_state(RunState.PARKED), mine),
         changes={"state": RunState.CONTINUED, "not_before": now, "reason": WOKEN},
         already=all_of(in_state(RunState.CONTINUED), mine),
+    )
+
+
+def unpark(*, number: int, revision: int, now: int, payload: str | None = None) -> Transition:
+    """The wait that a run was submitted for is over: it may start from ``now`` on. ``payload``: JSON text in place of its own."""
+    mine = Compare("wait_no", "=", number)
+    changes: dict[str, Change] = {"state": RunState.QUEUED, "not_before": now, "reason": WOKEN}
+    return Transition(
+        name="unpark",
+        to=RunState.QUEUED,
+        guard=all_of(in_state(RunState.PARKED), mine, same_revision(revision), Absent("started_at")),
+        changes=changes if payload is None else changes | {"payload": payload},
+        already=all_of(in_state(RunState.QUEUED), mine),
     )
 
 

@@ -43,6 +43,7 @@ from quarterjack.stores.tenants.api_keys import ApiKeyStore
 from quarterjack.stores.tenants.erasures import ErasureStore
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.usage import TenantUsage
+from quarterjack.stores.unique_keys import UniqueKeys
 from quarterjack.stores.upkeep import Upkeep
 from quarterjack.stores.waits import Waits
 from quarterjack.testing.memory.buckets import MemoryArchive, MemoryPayloads, MemoryVersions, VersionedObjects
@@ -152,6 +153,7 @@ class Memory:
             ledger=Ledger(tables, retention=self._retention),
             siblings=Siblings(tables, retention=self._retention),
             waits=Waits(tables, retention=self._retention),
+            unique_keys=UniqueKeys(tables, retention=self._retention),
             agenda=Agenda(tables, shards=self._shards, clock=self._clock),
             work=MemoryWorkQueue(
                 calls,

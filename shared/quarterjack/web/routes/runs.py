@@ -19,6 +19,7 @@ from quarterjack.domain.policies import Delivery, Priority, Retry, Start
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, NotFinished
 from quarterjack.sdk.runs import pauses_until_ended
+from quarterjack.state.waits.unique import OnDuplicate
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.fields import (
@@ -70,6 +71,13 @@ class SubmitRequest(ApiBody):
         None, ge=0.001, le=MOST_SECONDS, description="seconds after the due time; then no attempt starts"
     )
     queue: str | None = Field(None, pattern=QUEUE, description="left out: the job's")
+    unique: str | None = Field(
+        None, pattern=NAME, description="unique key: at most one run of the job has it until that run has ended"
+    )
+    unique_for: Seconds | None = Field(
+        None, gt=0, description="seconds from its submission for which a run has the key"
+    )
+    on_duplicate: OnDuplicate | None = Field(None, description="if a run has the key; left out: return")
 
 
 class RunsQuery(PageQuery):

@@ -1,0 +1,1 @@
+"""Submissions of one-offs: of one (``submit``), with a unique key or without."""
