@@ -49,6 +49,7 @@ SITUATIONS: dict[str, Row] = {
     "continued": _HELD | {"state": "CONTINUED", "slices": 1},
     "parked": _PARKED | {"not_before": NOON, "wake_at": NOON},  # its time has come
     "parked, not due": _PARKED | {"not_before": NOW + LEASE, "wake_at": NOW + LEASE},
+    "parked, unbegun": _WAITS | {"state": "PARKED", "wait_no": 2, "awaits": "run:acme/~a#once", "parked_at": NOON},
     "running": _HELD | _LEASE | {"lease_until": NOW + LEASE},
     "just ended": _HELD | _LEASE | {"lease_until": NOW - SKEW},  # its lease, but not the margin
     "abandoned": _HELD | _LEASE | {"lease_until": NOW - SKEW - 1},
@@ -80,7 +81,8 @@ SITUATIONS: dict[str, Row] = {
 }
 
 AHEAD = {"given back unbegun", "vanished ahead"}
-PARKED = {"parked", "parked, not due"}
+UNBEGUN = {"parked, unbegun"}
+PARKED = {"parked", "parked, not due"} | UNBEGUN
 WAITING = {"queued", "retrying", "continued", "queued, cancel asked", "given back unbegun"} | PARKED
 NOT_DUE = {"parked, not due"}
 ABANDONED = {"abandoned", "abandoned, cancel asked", "vanished ahead"}
@@ -124,6 +126,11 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         ),
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
         "reschedule": (build(before_start.reschedule, revision=2, due=NOW), {"queued", "queued, cancel asked"}),
+        "resubmit": (
+            build(before_start.resubmit, revision=2, parked=False, changes={"payload": "2", "due": NOW}),
+            {"queued", "queued, cancel asked"},
+        ),
+        "resubmit parked": (build(before_start.resubmit, revision=2, parked=True, changes={"payload": "2"}), UNBEGUN),
         "line up": (
             build(before_start.wait_for_turn, revision=2, reason="waits", now=NOW),
             {"queued", "queued, cancel asked"},
@@ -142,6 +149,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "continue": (build(leasing.continue_, now=NOW, **fence), HELD),
         "park": (build(waiting.park, now=NOW, number=3, wait=A_WAIT, **fence), HELD - ASKED),
         "wake": (build(waiting.wake, number=2, now=NOW), PARKED),
+        "unpark": (build(waiting.unpark, number=2, revision=2, now=NOW, payload="{}"), UNBEGUN),
         "cancelled": (build(leasing.cancelled, reason="requested", failure=None, **end, **fence), HELD),
         "retry": (build(leasing.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),
         "release": (build(leasing.release, now=NOW, **fence), HELD),
@@ -152,7 +160,7 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "expire": (build(ending.expire, revision=2, **end, reason="deadline passed"), WAITING | ABANDONED),
         "exhaust": (
             build(ending.exhaust, max_attempts=2, reason="vanished", failure=None, **end, **fence),
-            {"retrying", "continued"} | PARKED | ABANDONED - AHEAD,
+            {"retrying", "continued"} | PARKED - UNBEGUN | ABANDONED - AHEAD,
         ),
         "lose": (build(ending.lose, token="t1", **end), ABANDONED),
         "cancel waiting": (
@@ -162,6 +170,6 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "inter": (build(ending.inter, state=RunState.LOST, now=NOW, **fence), {"lost"}),
         "bury": (
             build(ending.bury, reason="failed", failure=BOOM, **end, **fence),
-            HELD | PARKED | {"retrying", "continued", "given back unbegun", "dead"},
+            HELD | PARKED - UNBEGUN | {"retrying", "continued", "given back unbegun", "dead"},
         ),
     }

@@ -35,6 +35,8 @@ GIVEN: dict[str, Any] = {
     "fence": 1,
     "number": 1,
     "wait": WaitSpec(awaits="sleep", reason="r", wake_at=NOON, not_before=NOON),
+    "parked": False,
+    "changes": {},
     "token": "t",
     "worker": "w",
     "max_attempts": 3,
@@ -46,6 +48,7 @@ GIVEN: dict[str, Any] = {
 }
 # What a constructor is asked for besides: every alternative that it knows.
 CHOICES: dict[str, list[dict[str, Any]]] = {
+    "resubmit": [{"parked": False}, {"parked": True}],
     "take_over": [{"seen": state} for state in (RunState.QUEUED, RunState.CANCELLED)],
     "refuse": [{"to": RunState.SUPERSEDED}, {"to": RunState.CANCELLED}],
     "skip": [{"queued": True}, {"queued": False}],

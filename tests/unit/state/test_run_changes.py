@@ -43,6 +43,8 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "continue": TransitionKind.CONTINUED,
     "park": TransitionKind.PARKED,
     "wake": TransitionKind.WOKEN,
+    "unpark": TransitionKind.WOKEN,
+    "resubmit": TransitionKind.TAKEN_OVER,  # as reschedule
     "cancelled": TransitionKind.CANCELLED,
     "retry": TransitionKind.RETRIED,
     "release": TransitionKind.RELEASED,

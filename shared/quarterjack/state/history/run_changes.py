@@ -84,7 +84,7 @@ def _within(old: RunRow, new: RunRow) -> TransitionKind | None:
         if new.fence > old.fence:
             return TransitionKind.LEASED
         return TransitionKind.CANCEL_REQUESTED if new.cancel_requested and not old.cancel_requested else None
-    if new.state is not RunState.QUEUED:
+    if new.state is not RunState.QUEUED and new.revision == old.revision:
         return TransitionKind.HASTENED if new.not_before != old.not_before else None
     if (new.revision, new.backfill) != (old.revision, old.backfill):
         return TransitionKind.RESCHEDULED if new.ref.is_one_off else TransitionKind.TAKEN_OVER
