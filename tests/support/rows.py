@@ -22,6 +22,8 @@ TTL = EXPIRES // 1000 - 1
 
 A_CLAIM = a_run(revision=3, not_before=NOW, backfill="b", defined_by=1, payload='{"n":1}')  # a backfill's
 
+AN_ORDER = a_run(due=NOON, not_before=NOON, payload='{"n":2}')
+
 A_WAIT = waiting.WaitSpec(
     awaits="sleep", reason="sleeps", wake_at=NOW + MINUTE, not_before=NOW + MINUTE, asked='["sleep 1"]'
 )
@@ -127,10 +129,10 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
         "reschedule": (build(before_start.reschedule, revision=2, due=NOW), {"queued", "queued, cancel asked"}),
         "resubmit": (
-            build(before_start.resubmit, revision=2, parked=False, changes={"payload": "2", "due": NOW}),
+            build(before_start.resubmit, revision=2, parked=False, order=AN_ORDER),
             {"queued", "queued, cancel asked"},
         ),
-        "resubmit parked": (build(before_start.resubmit, revision=2, parked=True, changes={"payload": "2"}), UNBEGUN),
+        "resubmit parked": (build(before_start.resubmit, revision=2, parked=True, order=AN_ORDER), UNBEGUN),
         "line up": (
             build(before_start.wait_for_turn, revision=2, reason="waits", now=NOW),
             {"queued", "queued, cancel asked"},

@@ -29,6 +29,15 @@ from quarterjack.state.transition import (
 )
 
 OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
+OF_ORDER = (
+    "due",
+    "not_before",
+    "payload",
+    "payload_ref",
+    "overrides",
+    "queue",
+    "actor",
+)  # what a submission says of its run
 _NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "turn_waited_since"))
 
 
@@ -109,28 +118,21 @@ def reschedule(*, revision: int, due: int) -> Transition:
     )
 
 
-def resubmit(*, revision: int, parked: bool, changes: Mapping[str, Change]) -> Transition:
-    """A run with a unique key that has not begun gets the payload and policies of a later submission.
+def resubmit(*, order: RunRow, revision: int, parked: bool) -> Transition:
+    """A run with a unique key that has not begun gets the payload, time and policies of a later ``order``.
 
-    ``parked``: it waits for the end of another run. Its revision grows as by ``reschedule``. ``changes`` also have its new time.
+    ``parked``: it waits for the end of another run. Its revision grows as by ``reschedule``.
     """
+    changes: dict[str, Change] = {name: getattr(order, name) for name in OF_ORDER}
+    changes["payload_beside"] = order.payload_beside or None
     waits = in_state(RunState.PARKED if parked else RunState.QUEUED)
     return Transition(
         name="resubmit",
         to=None,
         guard=all_of(waits, Absent("started_at"), same_revision(revision)),
         changes={**changes, "rev": revision + 1},
-        already=all_of(waits, same_revision(revision + 1), *(_as_written(changes))),
+        already=all_of(waits, same_revision(revision + 1), Compare("due", "=", order.due)),
     )
-
-
-def _as_written(changes: Mapping[str, Change]) -> list[Condition]:
-    """The row has these changes."""
-    return [
-        Absent(name) if value is None else Compare(name, "=", value)
-        for name, value in changes.items()
-        if isinstance(value, (int, str, bool)) or value is None
-    ]
 
 
 def wait_for_turn(*, revision: int, reason: str, now: int) -> Transition:

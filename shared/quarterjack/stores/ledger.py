@@ -17,8 +17,8 @@ from quarterjack.state.transition import Transition, holds, in_state
 from quarterjack.stores.agenda import entry_delete, entry_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.paging import RowPage
-from quarterjack.stores.rows import claim_row, readable_runs, run_key, run_of, run_ref, run_row
-from quarterjack.stores.siblings import beside_prefix
+from quarterjack.stores.rows import claim_row, readable_runs, run_key, run_of, run_ref
+from quarterjack.stores.siblings import new_run, payload_ref
 from quarterjack.stores.tables import (
     RUNS,
     Answer,
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 Moves = Sequence[tuple[RunRef, Transition]]
 
-# Bytes of a one-off's payload in its own row. A larger one has a sibling row: updates bill the whole row.
-INLINE_PAYLOAD = 400
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfills
 _FEW = 5  # rows of a query for the latest runs
@@ -133,7 +131,7 @@ class Ledger:
         """
         applied, row = self._moved(ref, transition, audit)
         if applied and row and "payload_beside" in row and "ttl" in transition.changes:
-            expiry = run_key(_payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
+            expiry = run_key(payload_ref(ref)) | {"ttl": row["ttl"]}  # the payload is deleted with its run
             self._tables.write("expire_payload", RowWrite(table=RUNS, row=expiry))
         return _result(transition, (applied, row))
 
@@ -197,17 +195,17 @@ class Ledger:
         row = self._tables.get(verb, RUNS, **run_key(ref))
         if row is None or "payload_beside" not in row:
             return row
-        return _with_payload(row, self._tables.get("read_payload", RUNS, **run_key(_payload_ref(ref))))
+        return _with_payload(row, self._tables.get("read_payload", RUNS, **run_key(payload_ref(ref))))
 
     def look(self, refs: Sequence[RunRef], *, whole: bool = False) -> BatchReadResult:
         """Runs in batches; with the payloads in sibling rows if ``whole``, which are a second batch where there are any."""
         rows, unread = self._read_all("look", list(dict.fromkeys(refs)))
         beside = [ref for ref, row in rows.items() if "payload_beside" in row] if whole else []
         if beside:
-            siblings, left = self._read_all("look_payloads", [_payload_ref(ref) for ref in beside])
+            siblings, left = self._read_all("look_payloads", [payload_ref(ref) for ref in beside])
             for ref in beside:
-                rows[ref] = _with_payload(rows[ref], siblings.get(_payload_ref(ref)))
-            unread |= {ref for ref in beside if _payload_ref(ref) in left}
+                rows[ref] = _with_payload(rows[ref], siblings.get(payload_ref(ref)))
+            unread |= {ref for ref in beside if payload_ref(ref) in left}
             rows = {ref: row for ref, row in rows.items() if ref not in unread}
         found = {run.ref: run for run in readable_runs(rows.values())}
         return BatchReadResult(found=found, unanswered=frozenset(rows.keys() - found.keys()) | unread)
@@ -283,27 +281,3 @@ def _result(transition: Transition, answer: Answer) -> TransitionResult:
 def _with_payload(row: Row, sibling: Row | None) -> Row:
     """A run's row with the payload beside it, if that is there: its expiry may have been written after it was gone."""
     return row if sibling is None or "payload" not in sibling else row | {"payload": sibling["payload"]}
-
-
-def new_run(run: RunRow) -> list[RowWrite]:
-    """The writes of a one-off: its row, unless the key exists, and a larger payload beside it.
-
-    They go in one transaction: a payload without its run could be taken for another's.
-    """
-    row = run_row(run)
-    if len(str(row.get("payload", "")).encode()) <= INLINE_PAYLOAD:
-        return [put_new(RUNS, row)]
-    beside = payload_put(run.ref, str(row.pop("payload")))
-    return [put_new(RUNS, row | {"payload_beside": True}), beside]
-
-
-def payload_put(ref: RunRef, payload: str | None) -> RowWrite:
-    """The write of the payload beside a run's row; None: its removal."""
-    row = run_key(_payload_ref(ref))
-    if payload is None:
-        return RowWrite(table=RUNS, row=row, kind="delete")
-    return RowWrite(table=RUNS, row=row | {"payload": payload}, kind="put")
-
-
-def _payload_ref(ref: RunRef) -> RunRef:
-    return RunRef(ref.owner, f"{beside_prefix(ref)}payload")

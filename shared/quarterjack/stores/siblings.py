@@ -11,13 +11,16 @@ from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import FailedAttemptRow, Failure, SiblingRows
+from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, SiblingRows
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.state.transition import Value, held
-from quarterjack.stores.rows import present, run_key
+from quarterjack.stores.rows import present, run_key, run_row
 from quarterjack.stores.tables import RUNS, JobItems, Row, RowTables, RowWrite, begins_with, put_new, table_of_item
 from quarterjack.values import value
+
+# Bytes of a one-off's payload in its own row. A larger one has a sibling row: updates bill the whole row.
+INLINE_PAYLOAD = 400
 
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _ATTEMPT = ("number", "fence", "worker", "started_at", "ended_at", "next_attempt_at")  # named as the fields
@@ -162,3 +165,31 @@ def attempt_of(ref: RunRef, row: Mapping[str, Any]) -> FailedAttemptRow:
     failure = Failure(**{field: row[name] for name, field in _FAILURE.items() if name in row})
     given: dict[str, Any] = {"next_attempt_at": None} | {name: row[name] for name in _ATTEMPT if name in row}
     return FailedAttemptRow(run=ref, failure=failure, **given)
+
+
+# Payloads of one-offs.
+
+
+def new_run(run: RunRow) -> list[RowWrite]:
+    """The writes of a one-off: its row, unless the key exists, and a larger payload beside it.
+
+    They go in one transaction: a payload without its run could be taken for another's.
+    """
+    row = run_row(run)
+    if len(str(row.get("payload", "")).encode()) <= INLINE_PAYLOAD:
+        return [put_new(RUNS, row)]
+    beside = payload_put(run.ref, str(row.pop("payload")))
+    return [put_new(RUNS, row | {"payload_beside": True}), beside]
+
+
+def payload_put(ref: RunRef, payload: str | None) -> RowWrite:
+    """The write of the payload beside a run's row; None: its removal."""
+    row = run_key(payload_ref(ref))
+    if payload is None:
+        return RowWrite(table=RUNS, row=row, kind="delete")
+    return RowWrite(table=RUNS, row=row | {"payload": payload}, kind="put")
+
+
+def payload_ref(ref: RunRef) -> RunRef:
+    """The key of the payload beside a run's row."""
+    return RunRef(ref.owner, f"{beside_prefix(ref)}payload")

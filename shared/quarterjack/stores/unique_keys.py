@@ -11,9 +11,9 @@ from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.state.transition import Transition
 from quarterjack.state.waits.park import MAX_WAIT
 from quarterjack.stores.agenda import entry_delete, entry_put
-from quarterjack.stores.ledger import new_run, payload_put
 from quarterjack.stores.records import Record, record_of, record_write
 from quarterjack.stores.rows import run_key
+from quarterjack.stores.siblings import new_run, payload_put
 from quarterjack.stores.tables import RUNS, RowTables, RowWrite
 from quarterjack.values import value
 

@@ -36,7 +36,7 @@ GIVEN: dict[str, Any] = {
     "number": 1,
     "wait": WaitSpec(awaits="sleep", reason="r", wake_at=NOON, not_before=NOON),
     "parked": False,
-    "changes": {},
+    "order": a_run(payload="1"),
     "token": "t",
     "worker": "w",
     "max_attempts": 3,

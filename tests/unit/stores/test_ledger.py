@@ -12,8 +12,8 @@ from quarterjack.ports.services import Services
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.ending import cancel, request_cancel
 from quarterjack.state.lease import succeed
-from quarterjack.stores.ledger import INLINE_PAYLOAD
 from quarterjack.stores.rows import run_row
+from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.testing.memory.calls import Detail, Hook
 from quarterjack.testing.memory.installation import RETENTION, Memory
 

@@ -18,7 +18,6 @@ written the end. So one of the two sees the other.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
@@ -40,11 +39,8 @@ from quarterjack.owner.runs.submit import (
 from quarterjack.state.before_start import resubmit
 from quarterjack.state.waits.park import MAX_WAIT, RUN, next_check, wait_id
 from quarterjack.state.waits.unique import KeyHolders, OnDuplicate, UniqueSpec, has_begun, holders
-from quarterjack.stores.ledger import INLINE_PAYLOAD
+from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.stores.unique_keys import UniqueKey
-
-if TYPE_CHECKING:
-    from quarterjack.state.transition import Change
 
 _ROUNDS = 10  # times that the key, or the run that has it, may change between the read and the write
 
@@ -160,7 +156,7 @@ def _put_follower(run: RunRow, key: UniqueKey, first: RunRow, context: FireConte
         parked_at=now,
         not_before=_waits_until(run, wake_at),
     )
-    due = next_check(parked_at=now, not_before=run.not_before, now=now)
+    due = next_check(parked_at=now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
     timer = replace(entry_of(run, services, now), due=due, id=wait_id(str(run.ref), run.wait_no))
     put_entry(timer, services)
     if not _was_put(run, key, context):
@@ -185,23 +181,18 @@ def _resubmitted(run: RunRow, store: StorePayload, seen: RunRow, context: FireCo
     services, is_parked = context.services, seen.state is RunState.PARKED
     text, place = store(seen.ref)
     beside = text if text is not None and size(text) > INLINE_PAYLOAD else None
-    changes: dict[str, Change] = {
-        "payload": None if beside is not None else text,
-        "payload_ref": place,
-        "payload_beside": None if beside is None else True,
-        "overrides": run.overrides,
-        "queue": run.queue,
-        "actor": run.actor,
-        "due": run.due,
-    }
-    after = replace(seen, due=run.due, revision=seen.revision + 1, queue=run.queue, overrides=run.overrides)
-    changes["not_before"] = _waits_until(run, seen.wake_at or 0) if is_parked else run.due
+    order = replace(
+        run,
+        not_before=_waits_until(run, seen.wake_at or 0) if is_parked else run.due,
+        payload=None if beside is not None else text,
+        payload_ref=place,
+        payload_beside=beside is not None,
+    )
     entries = None
     if not is_parked:
-        after = replace(after, not_before=run.due)
-        now = context.clock()
+        now, after = context.clock(), replace(order, ref=seen.ref, revision=seen.revision + 1)
         entries = entry_of(after, services, now), entry_of(seen, services, now)
-    move = resubmit(revision=seen.revision, parked=is_parked, changes=changes)
+    move = resubmit(order=order, revision=seen.revision, parked=is_parked)
     if not services.unique_keys.resubmit(seen, move, beside=beside, entries=entries):
         return None
     _give_back(context, seen)
