@@ -13,6 +13,7 @@ from quarterjack.errors import ChildFailed, Conflict, InvalidInput, Parking, Wai
 from quarterjack.stores.waits import SignalRow
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.scenes.world import Faults, World, crash, fails
 from tests.support.units import counted
@@ -294,9 +295,9 @@ def test_many_children_leave_the_row_small() -> None:
     assert run_of(world, run_id).result == "250"
 
 
-def first_message(world: World, faults: Faults | None = None) -> None:
+def first_message(world: World, worker: WorkerContext | None = None) -> None:
     """A worker takes one message, and what that brings stays for others."""
-    Hand(worker=world.worker(faults)).work(most=1)
+    Hand(worker=worker or world.worker()).work(most=1)
 
 
 def test_a_cancellation_reaches_the_children() -> None:
@@ -315,7 +316,7 @@ def test_a_child_of_a_run_that_was_cancelled_while_it_ran_does_not_start() -> No
     world = World()
     world.jobs.job("waits")(two_children)
     run = world.scheduler.submit("waits")
-    first_message(world, Faults().at("park", before=lambda: world.scheduler.cancel_run(run.id)))
+    first_message(world, world.worker(Faults().at("park", before=lambda: world.scheduler.cancel_run(run.id))))
     assert run_of(world, run.id).state == "CANCELLED"
     world.live(300)
     assert {each.state for each in world.memory.runs()} == {"CANCELLED"}
@@ -491,3 +492,16 @@ def test_the_timer_finds_a_child_whose_end_nobody_told() -> None:
         world.owner(faults).cancel_run(str(child.ref))
     world.live(200)
     assert run_of(world, run_id).result == '["CANCELLED"]'
+
+
+def test_a_chain_of_gathers_reads_its_children_in_one_request() -> None:
+    world, faults = World(), Faults()
+    world.jobs.job("link")(lambda ctx, payload: payload)
+    world.jobs.job("waits")(lambda ctx, payload: [ctx.gather([ctx.submit("link", n, step=f"c{n}")]) for n in range(5)])
+    run = world.scheduler.submit("waits")
+    worker, looks = world.worker(faults), list[int]()
+    while run_of(world, run.id).state != "SUCCEEDED":
+        before = faults.verbs().count("look")
+        first_message(world, worker)
+        looks.append(faults.verbs().count("look") - before)
+    assert max(looks) == 2  # the run's own row, and its children

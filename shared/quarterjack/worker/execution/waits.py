@@ -24,7 +24,7 @@ from quarterjack.domain.run import RunState, SiblingRows
 from quarterjack.domain.times import SECOND, from_ms, to_ms
 from quarterjack.errors import ChildFailed, InvalidInput, Parking, Permanent, WaitTimedOut
 from quarterjack.payload_types.schema import PayloadSchema, answer_schema
-from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered
+from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered, steps_of
 from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
 from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.worker.execution.run_store import RunStore
@@ -49,6 +49,7 @@ class RunWaits:
         self._asked: list[str] = []  # by this slice
         self._children: dict[str, int] = {}  # their numbers, by step
         self._ends: dict[str, Mapping[str, Any]] = {}  # of children that have ended, by run id
+        self._has_read = False  # the ends of the children of earlier slices
         self._parked: Parked | None = None
 
     @property
@@ -135,9 +136,7 @@ class RunWaits:
             return _answer([])
         with self._lock:
             self._ask(gathered([child.step for child in children]))
-            left = [child.run_id for child in children if child.run_id not in self._ends]
-            if left:
-                self._ends |= self._store.ends(left)
+            self._read_ends(children)
             open_steps = [child.step for child in children if child.run_id not in self._ends]
             if open_steps:
                 wanted = ranges([self._children[child.step] for child in children])
@@ -148,6 +147,20 @@ class RunWaits:
                 )
                 raise self._park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {_few(open_steps)}")
             return _answer([_result(child, self._ends[child.run_id], return_exceptions) for child in children])
+
+    def _read_ends(self, children: Sequence[Child]) -> None:
+        """Read which of these children have ended, and at the first time all children of earlier slices: in one batch, not in one a gather.
+
+        Children that this slice has submitted are not read: if one has ended already, the check after the park finds it.
+        """
+        left = [child.run_id for child in children if child.run_id not in self._ends]
+        parent = self._leased.run.ref
+        earlier = {str(child_ref(parent, step)) for step in steps_of(self._record).values()}
+        if not left or earlier.isdisjoint(left):
+            return
+        wanted = list(dict.fromkeys([*left, *(() if self._has_read else earlier)]))
+        self._ends |= self._store.ends([run_id for run_id in wanted if run_id in earlier])
+        self._has_read = True
 
     # The record.
 
