@@ -30,8 +30,13 @@ _HEADING = re.compile(  # of the columns, or for another program
     r"|\bvim?:\s|\b(ana)?cron(tab)?\([158]\)|^(\((days?|min(ute)?s?|h(ou)?rs?)\)\s*)+$",
     re.IGNORECASE,
 )
+_COLUMN = re.compile(  # what a column is called, in a few languages
+    r"m(i?n|m|ins?|inutes?|inuten|inuto|mi)?|h(h|rs?|ours?|eure|ora)?|d(d|m|om|w|ow|ays?|ayof(month|week)|ia|ía)?"
+    r"|m(day|onthday|on|o|onths?|oy|onat|ois|es)|w(d|day|eekdays?|eek)?|std|stunde|tag|wochentag|jour|semana"
+    r"|who|user|cmd|command|分钟?|時|时|小时|日|天|月|周|週|星期|曜日"
+)
 _LEGEND = re.compile(  # minute (0 - 59)
-    r"^\W*(min(ute)?s?|h(ou)?rs?|dom|dow|mon(th)?|weekday|day\s+of\s+(the\s+)?(month|week))\W+[01]\W+[0-9]",
+    r"^\W*0\W{1,3}59\b|^\W*(min(ute)?s?|h(ou)?rs?|dom|dow|mon(th)?|weekday|day\s+of\s+(the\s+)?(month|week))\W+[01]\W+[0-9]",
     re.IGNORECASE,
 )
 _DAY_NAMES = r"(?:SUN|MON|TUE|WED|THU|FRI|SAT)"
@@ -153,7 +158,9 @@ def is_timed(text: str, form: CrontabForm) -> bool:
 def _is_no_text(words: str) -> bool:
     """Whether it is about the columns, or a title between rulers: ``=== backups ===``."""
     ruled = re.search(r"[^\W\d_]{2}", words) is not None and _DECORATION.search(words) is not None
-    return ruled or _HEADING.search(words) is not None or _LEGEND.search(words) is not None
+    names = [word for word in re.findall(r"[^\W\d_]+", words.lower()) if word not in ("of", "the")][:5]
+    columns = len(names) == 5 and all(map(_COLUMN.fullmatch, names))
+    return ruled or columns or _HEADING.search(words) is not None or _LEGEND.search(words) is not None
 
 
 def _variables_of(line: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -32,7 +33,7 @@ _LONGEST = 180  # characters: room for what makes a name unique
 _WORDS = 100  # of a command, in which its program is looked for
 _OTHERS = re.compile(r"[^A-Za-z0-9._:@/-]+")
 _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")  # $(…), up to two deep
-_PIECES = re.compile(r"&&|\|\||[;|&(){}\n]")
+_PIECES = re.compile(r"&&|\|\||[;|(){}\n]|(?<![<>])&(?!>)")  # & is also a part of 2>&1 and &>
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
 _SUFFIX = re.compile(r"(?<=.)\.(sh|bash|py|pl|php|rb|js|jar|cgi|exe)$")
 _ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json|sample|example|dist|te?mpl(ate)?)$", re.IGNORECASE)
@@ -60,6 +61,7 @@ _WRAPPERS = {
 }
 _RUNNERS = {"bundle": "exec", **dict.fromkeys(("poetry", "pipenv", "uv", "pdm", "rye"), "run")}  # and their word for it
 _COMMAND_OPTION = re.compile(r"-[a-z]*c|--command")  # of su, runuser and flock
+_REDIRECTION = re.compile(r"[0-9&]*[<>]")
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _SKIPPING = re.compile(r"(?:^|[\s/;&|(])flock\s+(?:-\S+\s+)*?(?:-[a-z]*n[a-z]*|--nb|--nonblock(?:ing)?)\s")
@@ -194,22 +196,28 @@ def _unversioned(name: str) -> str:
 
 
 def _program(words: list[str]) -> str | None:
+    words = list(itertools.takewhile(lambda word: not _REDIRECTION.match(word), words))
     while words and (
         words[0] in _KEYWORDS
         or _RUNNERS.get(_base(words[0]), "") in words[1:2]
         or _ASSIGNMENT.fullmatch(words[0])
-        or _VARIABLE.fullmatch(words[0].strip("'\""))
+        or _is_variable(words[0])
         or _base(words[0]) in _WRAPPERS
     ):
         first = words.pop(0)
-        if _base(first) in _RUNNERS:
+        if _is_variable(first):
+            words = list(itertools.dropwhile(lambda word: word.startswith("-"), words))  # its options
+        elif _base(first) in _RUNNERS:
             words.pop(0)
         elif _base(first) in _WRAPPERS:
             words = _wrapped(words, *_WRAPPERS[_base(first)])
     if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
         return None
     name = _base(words[0])
-    return _script(words[1:]) if _unversioned(name) in _INTERPRETERS else slug(_SUFFIX.sub("", name))
+    if _unversioned(name) not in _INTERPRETERS:
+        return slug(_SUFFIX.sub("", name))
+    plain = [word for word in words[1:] if not _is_variable(word)]
+    return _script(plain) or (_unversioned(name) if len(plain) < len(words) - 1 else None)
 
 
 def _wrapped(words: list[str], valued: str, before: int) -> list[str]:
@@ -234,6 +242,10 @@ def _script(words: list[str]) -> str | None:
         if not word.startswith("-"):
             return slug(_SUFFIX.sub("", _base(word)))
     return None
+
+
+def _is_variable(word: str) -> bool:
+    return _VARIABLE.fullmatch(word.strip("'\"")) is not None
 
 
 def _base(word: str) -> str:

@@ -576,6 +576,13 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
     [
         ("$VV /srv/a.php x", "a"),
         ("${PHP} /srv/a.php", "a"),
+        ("/usr/bin/php ${APP} /_cron/misc/gc", "gc"),
+        ("php -q $APP --quiet", "php"),
+        ("/usr/bin/python3 $SCRIPT > /dev/null", "python"),
+        ("$CMD --prefix=EVENING --duration=15", "command"),
+        ("$CMD --quiet report", "report"),
+        ('"$CMD" --quiet', "command"),
+        *(("$CMD >/dev/null 2>&1", "command"), ("$CMD &>/dev/null", "command"), ("[ -d /x ] 2>&1 & b.sh", "b")),
         ("su - app -c 'cd /srv/app && ./nightly.sh'", "nightly"),
         ("su app -c /srv/b.sh", "b"),
         ("sudo -u www-data php /srv/c.php", "c"),
@@ -638,6 +645,9 @@ def test_another_option_before_the_command_is_refused(line: str, word: str) -> N
         "# min\thour\tday\tmonth\tweekday\tcommand",  # busybox
         "#minute\thour\tmday\tmonth\twday\twho\tcommand",  # FreeBSD
         "# Mins Hours Days Months Weekdays Command",
+        *("# mn hr  dom mon dow  cmd", "#M H DoM M DoW cmd", "# mm hh dd mm dow", "# * m h d mo dow: the command"),
+        *("# Min Std Tag Monat Wochentag Befehl", "# 分 時 日 月 曜日 コマンド"),
+        "# (0-59)  (0-23)  (1-31)  (1-12 or Jan-Dec)  (0-6 or Sun-Sat)",
         "# .- minute, hour, day of month, month, weekday",
         '#ident "@(#)root 1.19"',
         "# vim: ft=crontab",
@@ -655,6 +665,13 @@ def test_another_option_before_the_command_is_refused(line: str, word: str) -> N
 def test_rulers_are_no_descriptions(comment: str) -> None:
     assert "description" not in only(f"{comment}\n0 1 * * * a")[0]
     assert only(f"{comment}\n# the real one\n0 1 * * * a")[0]["description"] == "the real one"
+
+
+@pytest.mark.parametrize(
+    "comment", ["# Day of the month: the books", "# M: hourly mail of the day", "# every minute of the hour of the day"]
+)
+def test_a_description_may_have_words_of_time(comment: str) -> None:
+    assert only(f"{comment}\n0 1 * * * a")[0]["description"] == comment[2:]
 
 
 def test_a_command_without_a_user_in_a_system_s_crontab_is_refused() -> None:
