@@ -16,7 +16,8 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref, steps_of
-from quarterjack.state.waits.park import RUN, WOKEN, awaited_children, signal_of, unpark, wake
+from quarterjack.state.waits.park import RUN, SLEEP, WOKEN, awaited_children, signal_of, unpark, wake
+from quarterjack.state.waits.retention import recorded_until
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +102,19 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
     if run.parent is not None and run.child_no is not None:
         parent = parse_run_id(run.parent)
         services.waits.mark_ended(parent, run.child_no, clock())
-        notify_waiting(parent, services, clock)
+        waiting = notify_waiting(parent, services, clock)
+        if waiting is not None and waiting.state is RunState.PARKED and waiting.awaits == SLEEP:
+            _keep_child(run, waiting, services, clock())
     if run.unique is not None:
         key = services.unique_keys.read(run.ref.tenant, run.job, run.unique)
         if key is not None and key.run == run.ref and key.follower is not None:
             notify_waiting(key.follower, services, clock)
+
+
+def _keep_child(run: RunRow, parent: RunRow, services: Services, now: int) -> None:
+    """Keep a child that has ended while its parent sleeps, if that needs it later. Raises Unavailable."""
+    until = recorded_until(
+        started_at=now, awaits=SLEEP, not_before=parent.not_before, now=now, retention=services.retention
+    )
+    if until is not None:
+        services.waits.prolong(None, [run.ref], until=until)

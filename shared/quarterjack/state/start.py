@@ -7,6 +7,7 @@ from quarterjack.domain.policies import Policies, Start
 from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import SKEW
+from quarterjack.state.waits.park import SLEEP
 
 MAX_DELAY = 900 * SECOND  # the longest delay of an SQS message
 # The longest (ms) that a worker waits for a run's instant; it sends earlier messages back for the rest.
@@ -50,7 +51,8 @@ def belongs_in_queue(run: RunRow, now: int, ahead: int) -> bool:
         state                                     its message is there
         QUEUED, of a chain or a backfill          from its claim on, at most MAX_DELAY before its time
         QUEUED, a one-off or a trigger            from ``ahead`` (ms) before its time on; until then it is in the agenda
-        RETRYING, CONTINUED, PARKED               at most MAX_DELAY before its next attempt; until then it is in the agenda
+        RETRYING, CONTINUED, PARKED in a sleep    at most MAX_DELAY before its next attempt; until then it is in the agenda
+        PARKED in another wait                    from ``ahead`` before the wait's end on; until then its timer is in the agenda
         RUNNING                                   until its end: if its worker vanishes, the message starts it again
 
     A retry that the agenda holds and that is due within MAX_DELAY counts as well: its row does not say where its message is. The lease
@@ -58,5 +60,6 @@ def belongs_in_queue(run: RunRow, now: int, ahead: int) -> bool:
     """
     if run.state in WAITING:
         has_entry = run.state is RunState.QUEUED and not run.ref.is_fire and run.backfill is None
+        has_entry = has_entry or (run.state is RunState.PARKED and run.awaits != SLEEP)
         return run.not_before <= now + (ahead if has_entry else MAX_DELAY)
     return run.state is RunState.RUNNING

@@ -21,7 +21,7 @@ from quarterjack.values import value
 
 # Bytes of a one-off's payload in its own row. A larger one has a sibling row: updates bill the whole row.
 INLINE_PAYLOAD = 400
-
+BESIDE, RESULT_NAME = "beside", "last"  # of a large result: what the run's row says instead, and its row's name
 _RETRY_SPAN = 14 * DAY  # how long after a failed attempt its run may still be retried
 _ATTEMPT = ("number", "fence", "worker", "started_at", "ended_at", "next_attempt_at")  # named as the fields
 _FAILURE = {
@@ -118,6 +118,11 @@ def _of_job(problem: QuarterjackError, items: JobItems) -> QuarterjackError:
     if type(problem) is QuarterjackError:  # refused as it is
         return InvalidInput("items", tables, str(problem), "pass what boto3's client takes as TransactItems")
     return problem
+
+
+def result_key(ref: RunRef) -> Row:
+    """The key of the row that has a run's large result: its own row says BESIDE."""
+    return {"owner": ref.owner, "key": f"{beside_prefix(ref)}{BesideKind.RESULT}#{RESULT_NAME}"}
 
 
 def beside_prefix(ref: RunRef) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
+from quarterjack.state.transition import Compare
 from quarterjack.state.waits.park import MAX_WAIT
 from quarterjack.state.waits.terms import WaitTerms, terms_of
 from quarterjack.stores.audit import transact
-from quarterjack.stores.rows import present, reads
-from quarterjack.stores.siblings import BesideKind, beside_prefix
-from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, put_new
+from quarterjack.stores.rows import present, reads, run_key, run_ref
+from quarterjack.stores.siblings import BESIDE, BesideKind, beside_prefix, result_key
+from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, begins_with, put_new
 from quarterjack.values import value
 
 _CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
@@ -71,6 +72,29 @@ class Waits:
         if unread:
             raise Unavailable(f"the ends of the children of run {parent} could not be read; try again")
         return {number for row in rows for number in chunks[row["owner"], row["key"]] if f"c{number}" in row}
+
+    def prolong(self, beside: RunRef | None, ended: Collection[RunRef], *, until: int) -> None:
+        """Keep the rows beside a run, and ended runs with their results, until an instant (UTC ms) and the retention from then on.
+
+        Rows that stay until then by themselves are left as they are. Raises Unavailable.
+        """
+        rows = (
+            []
+            if beside is None
+            else list(self._tables.rows("beside", begins_with(RUNS, beside.owner, beside_prefix(beside))))
+        )
+        read, unread = self._tables.read("ended", RUNS, [run_key(ref) for ref in ended])
+        results = [result_key(run_ref(row)) for row in read if row.get("result_ref") == BESIDE]
+        more, left = self._tables.read("results", RUNS, results) if results else ([], ())
+        short = [row for row in (*rows, *read, *more) if row.get("ttl", until) < until // SECOND]
+        expiry = (until + self._retention) // SECOND
+        writes = [
+            RowWrite(table=RUNS, row=RUNS.key_of(row) | {"ttl": expiry}, only_if=Compare("ttl", "<", expiry))
+            for row in short
+        ]
+        answers = self._tables.write_all("prolong", writes) if writes else {}
+        if unread or left or len(answers) < len(writes):
+            raise Unavailable("what a waiting run has recorded could not be kept for longer; try again")
 
     def _expires(self, now: int) -> int:
         """Epoch seconds: a run may wait for longer than the retention."""

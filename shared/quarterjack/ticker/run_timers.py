@@ -31,12 +31,13 @@ from quarterjack.fires.context import (
     removed,
     sends,
 )
-from quarterjack.fires.parking import tell_end, wake_if_over
+from quarterjack.fires.parking import children, tell_end, wake_if_over
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
 from quarterjack.state.refusal import vanished
 from quarterjack.state.waits.park import next_check, wait_id
+from quarterjack.state.waits.retention import must_be_kept_again
 from quarterjack.worker.admission.refused import record, report
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,8 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
     if run is None:
         return now - entry.created_at > ORPHAN_PATIENCE
     if run.state not in WAITING:
-        return True
+        # The timer of a wait is put before its run parks, by a worker that may be slow.
+        return run.state is not RunState.RUNNING or entry.id != wait_id(str(run.ref), run.wait_no + 1)
     if run.state is RunState.PARKED and run.not_before > now + LOOKAHEAD:
         return _check_wait(entry, run, context)
     if run.not_before > entry.due and run.not_before > now + LOOKAHEAD:
@@ -116,6 +118,9 @@ def _check_wait(entry: AgendaEntry, run: RunRow, context: FireContext) -> Messag
     woken = wake_if_over(run, services, context.clock, rows=True)
     if woken is not None:
         return message_of(woken, services, context.trace) or True
+    if must_be_kept_again(kept_at=entry.created_at, now=now, retention=services.retention):
+        services.waits.prolong(run.ref, [*children(run, services).values()], until=now + 2 * services.retention // 3)
+        entry = replace(entry, created_at=now)
     due = next_check(parked_at=run.parked_at or now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
     return postpone(entry, due, services)
 

@@ -14,6 +14,7 @@ from enum import Enum, StrEnum
 
 from quarterjack.domain.job import Job
 from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Delivery as Guarantee
 from quarterjack.domain.policies import Policies
 from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
@@ -190,6 +191,7 @@ class LeasedRun(ReadyRun):
     run: RunRow  # as leased; of a run that was leased ahead, ``started_at`` is set again when its job begins
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
+    submitted: list[RunRef] = field(default_factory=list)  # children, by this slice
     hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
     ids: Mapping[str, str] = field(init=False)  # of its run, in log lines
 

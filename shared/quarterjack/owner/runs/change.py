@@ -8,6 +8,7 @@ that read the row before. The guards of these refuse it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from quarterjack.domain.audit import AuditAct
@@ -55,14 +56,17 @@ def cancel_children(run: RunRow, context: FireContext) -> None:
     """Cancel the children of a cancelled run that have not ended. A child that is submitted later does not start. Raises Unavailable."""
     if run.state is not RunState.CANCELLED and not run.cancel_requested:
         return
-    services = context.services
-    refs = [*children(run, services).values()]
-    looked = services.ledger.look(refs) if refs else BatchReadResult()
+    cancel_all(run.ref, [*children(run, context.services).values()], context)
+
+
+def cancel_all(parent: RunRef, refs: Sequence[RunRef], context: FireContext) -> None:
+    """Cancel those of a run's children that have not ended. Raises Unavailable."""
+    looked = context.services.ledger.look(refs) if refs else BatchReadResult()
     for child in looked.found.values():
         if not child.is_terminal:
             cancel_run(child, context)
     if looked.unanswered:
-        raise Unavailable(f"{len(looked.unanswered)} children of run {run.ref} could not be read; cancel it again")
+        raise Unavailable(f"{len(looked.unanswered)} children of run {parent} could not be read; cancel it again")
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:

@@ -249,6 +249,9 @@ def on_failure(worker: WorkerContext, received: AnyMessage, problem: Exception) 
     """The outcome of a message for which a step failed: the one boundary between exceptions and outcomes."""
     if isinstance(problem, Unavailable):
         return on_service_error(worker, received, str(problem))
+    if isinstance(problem, Unreadable):  # its row: of a later release, whose worker it waits for, or garbage
+        log.error("run.unreadable", extra={"run_id": str(received.in_flight.ref), "error": str(problem)})
+        return on_internal_error(worker)
     log.error("work.defect", extra={"run_id": str(received.in_flight.ref)}, exc_info=problem)
     return on_internal_error(worker)
 

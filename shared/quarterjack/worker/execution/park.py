@@ -22,7 +22,9 @@ from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.fires.parking import wake_if_over
 from quarterjack.owner.runs.submit import entry_of
 from quarterjack.state.transition import Transition
+from quarterjack.state.waits.asked import child_ref, steps_of
 from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, next_check, park, wait_id
+from quarterjack.state.waits.retention import recorded_until
 from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, Parked
@@ -43,7 +45,7 @@ def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) 
         awaits=result.awaits,
         reason=result.reason,
         wake_at=result.wake_at,
-        not_before=_not_before(leased, result),
+        not_before=not_before_of(leased, result),
         asked=latest,
         asked_before=before,
     )
@@ -57,6 +59,21 @@ def _store(worker: WorkerContext, run: RunRow, kind: BesideKind, name: str, text
         raise Unavailable(f"{kind} {name!r} of run {run.ref} was not stored: this worker has lost it")
 
 
+def keep_record(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:
+    """Before a run parks for long: keep what it has recorded, and its ended children, for as long as it needs them. Raises Unavailable."""
+    run = leased.run
+    until = recorded_until(
+        started_at=run.started_at or 0,
+        awaits=result.awaits,
+        not_before=not_before_of(leased, result),
+        now=worker.clock(),
+        retention=worker.services.retention,
+    )
+    if until is not None:
+        refs = [child_ref(run.ref, step) for step in steps_of(result.asked).values()]
+        worker.services.waits.prolong(run.ref, refs, until=until)
+
+
 def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:
     """The timer that checks the wait of a run that is about to park; none for a sleep. Raises Unavailable.
 
@@ -65,13 +82,13 @@ def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
     if result.awaits == SLEEP:
         return
     run, now = leased.run, worker.clock()
-    due = next_check(parked_at=now, not_before=_not_before(leased, result), now=now, ahead=LOOKAHEAD)
+    due = next_check(parked_at=now, not_before=not_before_of(leased, result), now=now, ahead=LOOKAHEAD)
     entry = replace(entry_of(run, worker.services, now), due=due, id=wait_id(str(run.ref), run.wait_no + 1))
     if entry.key not in worker.services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of run {run.ref}; it has not parked")
 
 
-def _not_before(leased: LeasedRun, result: Parked) -> int:
+def not_before_of(leased: LeasedRun, result: Parked) -> int:
     """UTC ms from which the run may be leased: the end of its wait, or of its deadline, by which it is expired."""
     deadline = leased.policies.deadline
     return result.wake_at if deadline is None else min(result.wake_at, leased.run.due + int(deadline * SECOND) + 1)

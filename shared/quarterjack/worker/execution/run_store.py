@@ -10,7 +10,8 @@ from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunRow, SiblingRows
 from quarterjack.errors import Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
-from quarterjack.stores.siblings import BesideKind, CommitResult
+from quarterjack.state.waits.asked import child_ref
+from quarterjack.stores.siblings import BESIDE, BesideKind, CommitResult
 from quarterjack.stores.waits import SignalRow
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import JobProgress
@@ -98,6 +99,7 @@ class RunStore:
                 known.payload_type.converted(payload, redact=known.policies.redact)
             options = {"queue": known.queue, **options}
         request = ChildRequest.of(number=number, step=step, job=job, payload=payload, options=options)
+        self._leased.submitted.append(child_ref(self._leased.run.ref, step))
         submit_child(self._leased.run, request, worker.services, worker.clock)
 
     def ends(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
@@ -114,7 +116,7 @@ class RunStore:
 
     def _end(self, run: RunRow) -> Mapping[str, Any]:
         result, address = run.result, run.result_ref
-        if address == "beside":
+        if address == BESIDE:
             result = self._worker.services.siblings.read(run.ref).result
         elif address is not None:
             result = self.get_large(address)

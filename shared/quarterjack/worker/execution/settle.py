@@ -13,22 +13,25 @@ from typing import NamedTuple
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
+from quarterjack.fires.context import FireContext
 from quarterjack.logs import AtOnce
+from quarterjack.owner.runs.change import cancel_all
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
 from quarterjack.state.waits.park import SLEEP
 from quarterjack.stores.ledger import TransitionResult
-from quarterjack.stores.siblings import BesideKind
+from quarterjack.stores.siblings import BESIDE, RESULT_NAME, BesideKind
 from quarterjack.worker.admission.concurrency import give_back
 from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import on_failure
 from quarterjack.worker.delivery.visibility import InFlightMessage
-from quarterjack.worker.execution.park import is_over_already, leave_timer, parking
+from quarterjack.worker.execution.park import is_over_already, keep_record, leave_timer, not_before_of, parking
 from quarterjack.worker.execution.perform import judged, log_end, presentable
 from quarterjack.worker.stages import (
     Abandoned,
@@ -109,12 +112,16 @@ def settle_run(worker: WorkerContext, ended: EndedRun) -> Outcome:
 def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
     if leased.in_flight.lost or isinstance(result, Abandoned):
         return _lost(leased)
+    if isinstance(result, Cancelled) and leased.submitted:  # its row does not name these yet
+        context = FireContext(services=worker.services, clock=worker.clock, caller=role("worker"))
+        cancel_all(leased.run.ref, leased.submitted, context)
     settlement = _settlement_of(worker, leased, result, worker.clock())
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
         body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
         worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
     parks = isinstance(result, Parked)
     if isinstance(result, Parked):
+        keep_record(worker, leased, result)
         leave_timer(worker, leased, result)
     moved = _move(worker, leased, settlement.transition)
     if moved is None:
@@ -169,7 +176,9 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
             settlement = Settlement(continue_(fence=fence, now=now), "slice ended", now, next_at=now)
         case Parked():
             move = parking(worker, leased, result, now)
-            settlement = Settlement(move, "parked", now, next_at=result.wake_at if result.awaits == SLEEP else None)
+            settlement = Settlement(
+                move, "parked", now, next_at=not_before_of(leased, result) if result.awaits == SLEEP else None
+            )
         case Cancelled(reason, failure):
             expires = worker.expires(now)
             move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)
@@ -189,9 +198,9 @@ def _success(worker: WorkerContext, leased: LeasedRun, returned: Returned, now: 
                 address = worker.services.payloads.keep(run.ref.tenant, text)
             else:
                 worker.services.siblings.keep(
-                    run.ref, fence=run.fence, kind=BesideKind.RESULT, name="last", text=text, expires=expires
+                    run.ref, fence=run.fence, kind=BesideKind.RESULT, name=RESULT_NAME, text=text, expires=expires
                 )
-                address = "beside"
+                address = BESIDE
         except QuarterjackError as problem:  # no bucket, or none that answers: the job's work is done all the same
             note = f"result not kept: {problem}"[:200]
         text, now = None, run.end_time(worker.clock())  # anew: to store the result took its time
