@@ -170,6 +170,10 @@ def test_filters(shop: Shop, given: dict[str, Any], expected: dict[str, int]) ->
         (a_run(NOW + HOUR, state=RunState.RETRYING), False),
         (a_run(NOW + 800 * SECOND, backfill="b"), True),
         (a_run(NOW, state=RunState.CONTINUED), True),
+        (a_run(NOW + 800 * SECOND, state=RunState.PARKED, awaits="sleep"), True),
+        (a_run(NOW + 800 * SECOND, state=RunState.PARKED, awaits="signal:go"), False),  # it has a timer
+        (a_run(NOW + HOUR, state=RunState.PARKED, awaits="children:1"), False),
+        (a_run(NOW, state=RunState.PARKED, awaits="signal:go"), True),  # its wait is over
         (a_run(NOW, state=RunState.RUNNING, lease_until=NOW + MINUTE), True),
         *((a_run(NOW, state=state), False) for state in sorted(TERMINAL)),
     ],
