@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quarterjack.domain.run import TERMINAL, RunRow
-from quarterjack.state.waits.park import SLEEP, signal_of
+from quarterjack.state.waits.park import SLEEP, awaited_children, signal_of
 from quarterjack.why.answer import Sentence, Verdict, count, show
 from quarterjack.why.facts import Facts, of_run
 from quarterjack.why.no_run import Judgement
@@ -35,8 +35,10 @@ def _wait(facts: Facts, run: RunRow) -> str:
             f"It waits for signal {name!r} since {since}, until {show(run.wake_at or 0)}: answer it with "
             f"`quarterjack runs signal {run.ref} {name}`."
         )
-    else:
+    elif awaited_children(run):
         text = f"It waits for {_of_children(facts)} since {since}, until {show(run.wake_at or 0)} at the latest."
+    else:
+        text = f"It {run.reason or 'waits'}, since {since}."
     if run.wake_at is not None and run.not_before < run.wake_at:
         text += f" Its deadline is over at {show(run.not_before)}: it is EXPIRED then."
     return text

@@ -72,6 +72,16 @@ def test_a_run_that_waits_for_children_names_those_that_have_not_ended() -> None
     assert texts(answer)[1:3] == ["Its child '1-nap' is PARKED.", "Its child '2-ask' is PARKED."]
 
 
+def test_a_run_that_follows_another_one_names_it() -> None:
+    harness, first = asked("ask", unique="k")
+    run = harness.scheduler.submit("ask", unique="k", on_duplicate="after")
+    answer = harness.scheduler.why_run(run.id)
+    assert (answer.verdict, texts(answer)[0]) == (
+        Verdict.PARKED,
+        f"It waits for the end of run {first}, since 2026-05-04 08:01:00Z.",
+    )
+
+
 def test_of_many_children_the_first_are_named() -> None:
     harness, run_id = asked("family", ["nap"] * 9)
     said = texts(harness.scheduler.why_run(run_id))
@@ -141,7 +151,7 @@ def test_what_cannot_be_done_to_a_parked_run_is_refused_with_what_can() -> None:
         Conflict, match=r"it waits for signal 'approval' .* cancel_run\(\) ends it; signal\(\) answers it"
     ):
         harness.scheduler.retry_run(run_id)
-    with pytest.raises(Conflict, match="has begun and is PARKED, so it cannot be moved; cancel_run"):
+    with pytest.raises(Conflict, match="it is PARKED, so it cannot be moved; cancel_run"):
         harness.scheduler.reschedule(run_id, delay=60)
     with pytest.raises(Conflict, match="it is PARKED, so it may still happen by itself"):
         harness.scheduler.replay_run(run_id)

@@ -173,5 +173,5 @@ def _too_late(run: RunRow) -> str:
     if run.state is RunState.RUNNING:
         return "it has begun, so it cannot be moved; cancel_run() asks it to end"
     if run.state is RunState.PARKED:
-        return "it has begun and is PARKED, so it cannot be moved; cancel_run() ends it"
+        return "it is PARKED, so it cannot be moved; cancel_run() ends it"
     return f"it has begun and is {run.state}; retry_run() starts its next attempt now, cancel_run() ends it"
