@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.tenants.figures import TenantFigures
     from quarterjack.sdk.tenants.tenants import Tenants
     from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+    from quarterjack.sdk.waits.links import SignalLink
     from quarterjack.sdk.waits.signals import SignalOutcome, SignalReceipt
     from quarterjack.settings import Settings
     from quarterjack.timing import Rule, next_fires
@@ -79,6 +80,7 @@ __all__ = [
     "Scheduler",
     "Sentence",
     "Settings",
+    "SignalLink",
     "SignalOutcome",
     "SignalReceipt",
     "SqsQueueView",
@@ -116,6 +118,7 @@ _NAMES_BY_HOME = {
     "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
+    "sdk.waits.links": "SignalLink",
     "sdk.waits.signals": "SignalOutcome SignalReceipt",
     "sdk.history.views": "JobView QueueView RunningPage SqsQueueView Worker WorkerRun LogLine LogPage",
     "settings": "Settings",

@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from quarterjack.console.answer_links import confirm_link, show_link
 from quarterjack.console.calls import Console, call_of, home
 from quarterjack.console.pages import (
     access,
@@ -123,6 +124,8 @@ def _routes() -> list[Route | Mount]:
         Route("/sign-in", sign_in_form, methods=["GET"]),
         Route("/sign-in", sign_in_now, methods=["POST"]),
         Route("/sign-out", sign_out, methods=["POST"]),
+        Route("/answer/{run}/{token}", show_link, methods=["GET"]),
+        Route("/answer/{run}/{token}", confirm_link, methods=["POST"]),
         Mount("/static", static, name="static"),
         Mount(_IN_TENANT, routes=_pages()),
     ]

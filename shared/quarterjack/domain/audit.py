@@ -42,6 +42,7 @@ class AuditAct(StrEnum):
     CANCEL = "cancel"
     RETRY = "retry"
     SIGNAL = "signal"
+    LINK = "signal-link"  # a link was made that answers a run
     RESCHEDULE = "reschedule"
     REPLAY = "replay"
     REDRIVE = "redrive"
@@ -84,6 +85,7 @@ AuditActWord = (
         "cancel",
         "retry",
         "signal",
+        "signal-link",
         "reschedule",
         "replay",
         "redrive",

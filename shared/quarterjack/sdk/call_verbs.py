@@ -82,6 +82,7 @@ CALLS: Mapping[str, Call] = {
     "cancel_runs": _call(About.SCHEDULE, Verb.CANCEL),
     "retry_run": _call(About.RUN, Verb.RETRY),
     "signal": _call(About.RUN, Verb.SIGNAL),
+    "signal_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),

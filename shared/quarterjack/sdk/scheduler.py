@@ -14,6 +14,7 @@ from quarterjack.sdk.schedules.forecast import ForecastMethods
 from quarterjack.sdk.schedules.freeze import FreezeMethods
 from quarterjack.sdk.schedules.reading import ReadMethods
 from quarterjack.sdk.submissions.submit import SubmitMethods
+from quarterjack.sdk.waits.links import LinkMethods
 from quarterjack.sdk.waits.signals import SignalMethods
 
 
@@ -27,6 +28,7 @@ class Scheduler(
     BackfillMethods,
     DeadRunMethods,
     SignalMethods,
+    LinkMethods,
     FindMethods,  # over InstallationMethods
     HistoryMethods,
     DiagnosisMethods,

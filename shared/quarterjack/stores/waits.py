@@ -1,4 +1,4 @@
-"""What wakes parked runs: the signals that a run got, and which of its children have ended. Rows beside the run's row."""
+"""What wakes parked runs: the signals that a run got, links that send one, and which of its children have ended. Rows beside its row."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from quarterjack.stores.siblings import BESIDE, BesideKind, beside_prefix, resul
 from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, begins_with, put_new
 from quarterjack.values import value
 
+_LINK = ("signal", "payload", "label", "actor", "expires_at")  # named as the fields
 _CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
 
 
@@ -30,6 +31,17 @@ class SignalRow:
     at: int  # UTC ms
     actor: str | None = None  # who sent it
     channel: str | None = None  # the kind of answer: "link" by a signed link; None: a call
+
+
+@value(kw_only=True)
+class LinkRow:
+    """A link by which one person may give one answer to a run. Its token is stored as a digest alone, as that of an API key."""
+
+    signal: str  # its name
+    payload: str  # JSON text of the answer
+    label: str  # for whom it was made
+    actor: str  # who made it
+    expires_at: int  # UTC ms
 
 
 class Waits:
@@ -55,6 +67,17 @@ class Waits:
         if audit is None:
             return self._tables.write("put_signal", write)[0]
         return transact(self._tables, "put_signal", [write], f"signal {name!r} of run {ref}", audit)
+
+    def link(self, ref: RunRef, digest: str) -> LinkRow | None:
+        """The link of a run whose token has this digest; None: there is none. Raises Unavailable."""
+        row = self._tables.get("link", RUNS, **_link_key(ref, digest))
+        return None if row is None else link_of_row(row)
+
+    def put_link(self, ref: RunRef, digest: str, link: LinkRow, audit: AuditEntryRow) -> bool:
+        """Put a new link, with the ``audit`` entry of the act. Raises Unavailable."""
+        row = _link_key(ref, digest) | {name: getattr(link, name) for name in _LINK}
+        put = put_new(RUNS, row | {"ttl": self._expires(link.expires_at)})
+        return transact(self._tables, "put_link", [put], f"link of run {ref}", audit)
 
     def mark_ended(self, parent: RunRef, number: int, now: int) -> None:
         """Note that a child has ended (``number`` from 1). Repeated, it changes nothing."""
@@ -107,6 +130,16 @@ def _signal_key(ref: RunRef, name: str) -> Row:
 
 def _chunk_key(parent: RunRef, number: int) -> Row:
     return {"owner": parent.owner, "key": f"{beside_prefix(parent)}ended#{(number - 1) // _CHUNK:05d}"}
+
+
+def _link_key(ref: RunRef, digest: str) -> Row:
+    return {"owner": ref.owner, "key": f"{beside_prefix(ref)}link#{digest}"}
+
+
+@reads("link {owner}{key}")
+def link_of_row(row: Any) -> LinkRow:
+    """A link from its row. Raises Unreadable."""
+    return LinkRow(**{name: row[name] for name in _LINK[:-1]}, expires_at=int(row["expires_at"]))
 
 
 @reads("signal {owner}{key}")

@@ -183,6 +183,10 @@ CASES: tuple[Case, ...] = (
     case("cancel_run", V.CANCEL, lambda on, of: on.cancel_run(of.run)),
     case("cancel_runs", V.CANCEL, lambda on, of: on.cancel_runs(of.name, between=HOUR)),
     case("retry_run", V.RETRY, lambda on, of: on.retry_run(of.run)),
+    case("signal", V.SIGNAL, lambda on, of: on.signal(of.run, "go")),
+    case(
+        "signal_link", V.SIGNAL, lambda on, of: on.signal_link(of.run, "go", to="ada", base="https://jobs.example.com")
+    ),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
     case("list_dead", V.READ_RUNS, lambda on, of: on.list_dead(job=of.job)),

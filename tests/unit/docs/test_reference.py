@@ -49,6 +49,7 @@ PUBLIC = {
     "LogLine",
     "LogPage",
     "SignalOutcome",
+    "SignalLink",
     "SignalReceipt",
     "Tenant",
     "TenantFigures",

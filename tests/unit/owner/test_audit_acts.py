@@ -174,5 +174,6 @@ def test_the_table_has_every_act() -> None:
     }  # see sdk/tenants
     of_tenants |= {"grant", "revoke"}
     by_others = {"complete", "retire", "deny"}  # the system does it, or it is no act
-    each_time = {"resend"}  # every call sends, and so has its entry: runs/test_resend.py
+    # Every call sends, or makes a link, and so has its entry: runs/test_resend.py, console/test_answer_links.py.
+    each_time = {"resend", "signal-link"}
     assert told == set(map(str, AuditAct)) - by_others - of_tenants - each_time

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "update_schedule": "PATCH merges, and replaces by upsert_schedule",
     "archive": "a stream without an end, which a request is not",
     "verify_audit": "an auditor's long work",
+    "signal_link": "made by the program that sends the mail; its page is the console's",
     "resend": "an operator's long work, of the installation",
     "rebuild_history": "an operator's long work, of the installation",
 }

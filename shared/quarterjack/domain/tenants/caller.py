@@ -13,7 +13,14 @@ from quarterjack.values import value
 MAX_ACTOR = 256  # characters
 MAX_REASON = 1_000  # characters
 CLAIMED = "app:"  # an actor that an application claims
-RESERVED = ("iam:", "key:", "oidc:", "system:")  # what Quarterjack itself has found out; an application cannot claim it
+LINKED = "link:"  # somebody who has answered by a link, as its maker called them
+RESERVED = (
+    "iam:",
+    "key:",
+    "link:",
+    "oidc:",
+    "system:",
+)  # what Quarterjack itself has found out; an application cannot claim it
 UNKNOWN_IDENTITY = "iam:unknown"  # begins the identity of a process that STS has not told
 
 

@@ -7,6 +7,7 @@ A process that dies before the wake leaves a signal that the run's timer finds. 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from quarterjack.domain.audit import AuditAct
@@ -18,6 +19,8 @@ from quarterjack.fires.parking import notify_waiting
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
 from quarterjack.stores.waits import SignalRow
 
+log = logging.getLogger(__name__)
+
 
 def send_signal(
     run: RunRow,
@@ -25,7 +28,7 @@ def send_signal(
     payload: str,
     context: FireContext,
     *,
-    warn: Callable[[str], None],
+    warn: Callable[[str], None] = log.warning,
     channel: str | None = None,
 ) -> tuple[SignalRow, bool]:
     """The signal that the run has, and whether this call brought it. ``payload`` is JSON text; ``run`` as it was just read.
@@ -41,7 +44,7 @@ def send_signal(
         )
     brought = False
     if found is None:
-        _check_terms(run, name, payload, context, warn)
+        check_terms(run, name, payload, context, warn)
         mine = SignalRow(payload=payload, at=context.clock(), actor=actor_of(context), channel=channel)
         audit = audit_entry(AuditAct.SIGNAL, str(run.ref), context, signal=name, channel=channel)
         brought = services.waits.put_signal(run.ref, name, mine, audit)
@@ -52,7 +55,9 @@ def send_signal(
     return found, brought
 
 
-def _check_terms(run: RunRow, name: str, payload: str, context: FireContext, warn: Callable[[str], None]) -> None:
+def check_terms(
+    run: RunRow, name: str, payload: str, context: FireContext, warn: Callable[[str], None] = log.warning
+) -> None:
     """Raises InvalidInput for an answer that does not fit the schema of the run's wait. A run that has not asked yet has none."""
     terms = context.services.waits.terms(run.ref, name)
     if terms is None or terms.schema is None:

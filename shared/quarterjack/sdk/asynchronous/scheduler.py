@@ -151,6 +151,7 @@ class AsyncScheduler(AsyncBase):
     reschedule = awaited(Scheduler.reschedule)
     retry_run = awaited(Scheduler.retry_run)
     signal = awaited(Scheduler.signal)
+    signal_link = awaited(Scheduler.signal_link)
 
     # Runs outside of the expression, and many schedules at once.
 

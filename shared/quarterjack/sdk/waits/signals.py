@@ -66,10 +66,7 @@ class SignalMethods(SchedulerBase):
         """
         check_name(name, "name")
         run = self._access.read_run(run_id, Verb.SIGNAL)
-        text = self._pending(payload).text
-        if size(text) > INLINE_PAYLOAD:
-            remedy = f"keep it within {INLINE_PAYLOAD:,}, or store it and pass its address"
-            raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
+        text = answer_text(payload, self._pending(payload).text)
         self._take(RateWord.CHANGES)
         found, brought = send_signal(run, name, text, self._context, warn=self.session.on_unknown)
         if brought:
@@ -87,3 +84,11 @@ class SignalMethods(SchedulerBase):
             at=from_ms(found.at),
             actor=found.actor,
         )
+
+
+def answer_text(payload: Any, text: str) -> str:
+    """The JSON text of an answer. Raises InvalidInput for one that is too large for its row."""
+    if size(text) > INLINE_PAYLOAD:
+        remedy = f"keep it within {INLINE_PAYLOAD:,}, or store it and pass its address"
+        raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
+    return text
