@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quarterjack import Registry, Rule, Scheduler
-from quarterjack.sdk.schedules.forecast import Forecast
+from quarterjack.sdk.schedules.forecast_views import Forecast
 from quarterjack.testing import ManualClock, Memory
 
 from bench.progress import say

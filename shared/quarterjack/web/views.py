@@ -15,7 +15,7 @@ from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, W
 from quarterjack.sdk.history.workers import TickerStatus
 from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
 from quarterjack.sdk.schedules.bulk import BulkResult
-from quarterjack.sdk.schedules.forecast import ComingSchedule, Forecast, ForecastSpan
+from quarterjack.sdk.schedules.forecast_views import ComingSchedule, Forecast, ForecastSpan
 from quarterjack.sdk.schedules.freeze import Holds
 from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
 from quarterjack.sdk.waits.signals import SignalReceipt

@@ -12,7 +12,7 @@ import pytest
 from quarterjack import Rule
 from quarterjack.console.count_charts import load_bars, load_words, short_count
 from quarterjack.console.pages.fires import firing
-from quarterjack.sdk.schedules.forecast import ForecastSpan
+from quarterjack.sdk.schedules.forecast_views import ForecastSpan
 
 from tests.support.api import NOON
 from tests.support.console import Browser

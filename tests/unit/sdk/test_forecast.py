@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quarterjack import Rule
 from quarterjack.errors import ExpressionError, InvalidInput
 from quarterjack.sdk.schedules import forecast as forecasting
-from quarterjack.sdk.schedules.forecast import Forecast
+from quarterjack.sdk.schedules.forecast_views import Forecast
 
 from tests.support.arguments import untyped
 from tests.support.scenes.world import START, Faults, World

@@ -15,7 +15,7 @@ from quarterjack.cli.shell import Shell, print_json, values
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import COMING
 from quarterjack.domain.schedule import ScheduleState
-from quarterjack.sdk.schedules.forecast import LOOKED_AT, Forecast, ForecastSpan
+from quarterjack.sdk.schedules.forecast_views import LOOKED_AT, Forecast, ForecastSpan
 from quarterjack.timing import Rule, around_changes, rule_fires, rule_words
 
 _COLUMNS = ("at", "kind", "mark", "note")

@@ -14,7 +14,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.scheduler import Scheduler
-from quarterjack.sdk.schedules.forecast import Forecast
+from quarterjack.sdk.schedules.forecast_views import Forecast
 
 _COUNTED = 200  # schedules and runs, at most
 _WAITING = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED)

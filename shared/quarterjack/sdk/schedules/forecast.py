@@ -21,64 +21,26 @@ from quarterjack.ports.services import Services
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.schedules.filters import CHUNK, TagFilter, checked_filter, walk
+from quarterjack.sdk.schedules.forecast_views import (
+    LOOKED_AT,
+    MOST_LISTED,
+    MOST_SCHEDULES,
+    ComingSchedule,
+    Forecast,
+    ForecastSpan,
+)
 from quarterjack.timing import Timetable, timetable
 from quarterjack.timing.tally import Counted, FireTally, TooDense
 from quarterjack.timing.timetables import Bounded, moment
 from quarterjack.timing.zones import zone as zones
 from quarterjack.timing.zones.zone import ZoneRules
 
-MOST_SCHEDULES = 10_000  # that one forecast looks at
-MOST_LISTED = 1_000
-LOOKED_AT = 2_000  # schedules of one forecast by default: about 250 read units
 _STEPS = 1_500_000  # of cron expressions in one forecast: about 3 s
 _STEPS_OF_ONE = 200_000  # likewise for one schedule
 _UNCOUNTED = 100  # names of uncounted schedules in one forecast
 SpanWord = Literal["minute", "hour", "day"]
 LENGTHS = {"minute": 60, "hour": 3_600, "day": 86_400}  # seconds
 MOST = {"minute": 1_500, "hour": 1_500, "day": 400}  # spans: 25 hours, 62 days, 400 days
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForecastSpan:
-    """A minute, an hour or a day of a forecast, by the clock of its zone. The first and the last may be cut."""
-
-    start: datetime  # in the forecast's zone
-    end: datetime  # excluded
-    fires: int  # that are due in it
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComingSchedule:
-    """A schedule that fires in the time of a forecast."""
-
-    name: str
-    job: str
-    expression: str
-    timezone: str
-    fires: int  # in the time of the forecast
-    first: datetime  # of these, in the schedule's zone
-    resume_at: datetime | None = None  # UTC: it is paused now, and resumed before the first
-
-
-@dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """The fires of schedules in ``[since, until)``, by their definitions as they are now."""
-
-    since: datetime  # in the zone; never in the past
-    until: datetime  # excluded
-    timezone: str  # whose clock divides it into spans
-    by: str  # the spans: minute, hour or day
-    spans: Sequence[ForecastSpan]  # all of the time, in order
-    fires: int  # in all spans
-    firing: int  # schedules that fire
-    schedules: Sequence[ComingSchedule]  # those that fire first, by their first fire; ``listed`` at the most
-    looked_at: int  # schedules that met the conditions
-    paused: int  # of these, paused beyond ``until``: not counted
-    uncounted: Sequence[
-        str
-    ] = ()  # names of schedules with more fires than can be counted, 100 at the most: ask for a shorter time
-    frozen_until: datetime | None = None  # UTC: the tenant is frozen; what is due before starts afterwards
-    cursor: str | None = None  # pass it to forecast the schedules after these; None: these were all
 
 
 @dataclass

@@ -14,7 +14,7 @@ from quarterjack.domain.schedule import ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import Forbidden, InvalidInput, NotFound
 from quarterjack.sdk.schedule_views import Schedule, Upserted
-from quarterjack.sdk.schedules.forecast import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
+from quarterjack.sdk.schedules.forecast_views import LOOKED_AT, MOST_LISTED, MOST_SCHEDULES
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.etags import Done, IfMatch, IfNoneMatch, OnlyCreates, as_seen, etag_of, has_tag, match, persist

@@ -16,7 +16,7 @@ from quarterjack.console.count_charts import load_bars
 from quarterjack.console.forms import in_address, in_form, time_typed, zone_of
 from quarterjack.console.pages.schedules.search import conditions
 from quarterjack.errors import InvalidInput
-from quarterjack.sdk.schedules.forecast import MOST_SCHEDULES, Forecast
+from quarterjack.sdk.schedules.forecast_views import MOST_SCHEDULES, Forecast
 
 _READ = 1_500  # schedules of a page, unless all are asked for: fewer than 250 read units
 _FIRST, _LAST = date(1971, 1, 1), date(9000, 1, 1)
