@@ -103,7 +103,7 @@ print(len(ours), *{name for module, name in classes if name not in public and no
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     modules, *frozen = done.stdout.split()
     assert int(modules) <= 192
-    assert frozen == []
+    assert frozen == [], "use quarterjack.values.value"
 
 
 def run(*words: str) -> str:
