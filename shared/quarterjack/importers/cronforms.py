@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 
-from quarterjack.importers.cronlines import FIELD, FLAGS, SETTING, USER, CrontabForm, begins_for_web2py, words_of
+from quarterjack.importers.cronlines import (
+    COMMANDS,
+    FIELD,
+    FLAGS,
+    SETTING,
+    USER,
+    CrontabForm,
+    begins_for_web2py,
+    words_of,
+)
 from quarterjack.importers.text import starts_another
 
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
@@ -15,6 +24,7 @@ _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time,
 )
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 _USERS_LEGEND = re.compile(r"^#(?:\s*\*){5}\s+user(?:-?name)?\s+command", re.MULTILINE)  # copied into any crontab
+_BARE_HEADING = re.compile(r"^#.*\b(dow|wday|weekday|week)\s+(command|cmd)\b", re.MULTILINE | re.IGNORECASE)
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
 _SERVICES = frozenset(  # accounts that are commands as well, and those of Debian whose names a script may have
@@ -27,45 +37,6 @@ _EXECUTABLE = re.compile(r"/(?:[^/]+/)*s?bin/[^/]|\S*\.(?:sh|bash|py|pl|php|rb)$
 _BEGINNINGS = frozenset(
     {"test", "[", "[[", "cd", "if", "sleep", "nice", "ionice", "env", "sudo", "flock", "timeout", "nohup", "setsid"}
     | {"sh", "bash", "dash", "python", "python3", "php", "perl", "ruby", "node"}
-)
-# Commands whose first argument is often a path.
-_OF_PATHS = frozenset(
-    {
-        "awk",
-        "bash",
-        "cat",
-        "chmod",
-        "chown",
-        "cp",
-        "curl",
-        "dash",
-        "du",
-        "env",
-        "find",
-        "flock",
-        "ksh",
-        "ls",
-        "lua",
-        "mkdir",
-        "mv",
-    }
-    | {
-        "node",
-        "nice",
-        "perl",
-        "php",
-        "python",
-        "python2",
-        "python3",
-        "rm",
-        "rsync",
-        "ruby",
-        "run-parts",
-        "sed",
-        "sh",
-        "sudo",
-    }
-    | {"tar", "test", "timeout", "touch", "wget", "xargs", "zsh"}
 )
 
 
@@ -117,8 +88,14 @@ def doubtful_user(text: str) -> str | None:
     return word if bare or several else None
 
 
+def unheaded_user(text: str) -> str | None:
+    """The first user of a crontab whose place tells of users, and whose heading does not; None: there is no such doubt."""
+    users = [first for first, _ in _first_words(text)]
+    return users[0] if users and _BARE_HEADING.search(text) and _ACCOUNTS.isdisjoint(users) else None
+
+
 def _may_be_a_user(word: str) -> bool:
-    known = word in _SERVICES or not (word in _OF_PATHS or starts_another(word))
+    known = word in _SERVICES or not (word in COMMANDS or starts_another(word))
     return known and USER.fullmatch(word) is not None
 
 

@@ -23,6 +23,10 @@ _QUOTED = re.compile(r"""(["'])(.*)\1""")
 FIELD = re.compile(r"-?[0-9*~?H][0-9A-Za-z*,/~?()#-]*|[A-Za-z]{3}([,-][A-Za-z]{3})*")
 _NAMED = re.compile(r"@[A-Za-z0-9_]+")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
+COMMANDS = frozenset(  # whose names no account has, and whose first argument is often a path
+    {"awk", "cat", "chmod", "chown", "cp", "curl", "date", "du", "echo", "find", "ls", "mkdir", "mv", "printf", "rm"}
+    | {"rsync", "sed", "tar", "touch", "wget", "xargs"}
+)
 FLAGS = re.compile(r"-[nqs]+")  # of BSD and cronie, before a command: mail failures alone, no log, skip while it runs
 _FLAGGED = re.compile(rf"((?:{FLAGS.pattern}[ \t]+)*)(.*)", re.DOTALL)
 _HEADING = re.compile(  # of the columns, or for another program
@@ -254,7 +258,7 @@ def _without_flags(rest: str) -> tuple[str, str]:
 def _why_no_user(word: str) -> str | None:
     if not USER.fullmatch(word):
         return f"names {word!r} as the user; --user if this crontab has no users in it"
-    if starts_another(word) and word != "node":  # the user of an image of Docker
+    if (word in COMMANDS or starts_another(word)) and word != "node":  # the user of an image of Docker
         return f"names no user, {word!r} is a command; --user if no line has a user"
     return None
 

@@ -14,7 +14,7 @@ from typing import Any
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
-from quarterjack.importers.cronforms import doubtful_user, form_of
+from quarterjack.importers.cronforms import doubtful_user, form_of, unheaded_user
 from quarterjack.importers.cronlines import (
     CrontabEntry,
     CrontabForm,
@@ -79,12 +79,10 @@ def read_crontab(
     the job that runs the commands.
     """
     refuse_template(text, source, reader="crontab")
-    doubtful = doubtful_user(text) if form is None else None
-    form = form or form_of(text, source)
+    asked, form = form, form or form_of(text, source)
     stem = stem_of(source, "crontab")
     state, found = _State(timezone or "UTC"), Collector(source)
-    if doubtful and form is CrontabForm.USER:
-        state.doubt = f"{doubtful} is read as a command; if it is the user of each line: --system, else --user"
+    state.doubt = _doubt(text, form) if asked is None else None
     lines = list(lines_of(text, source, form=form))
     _refuse_prose(lines, text, source, form)
     names = _names([line.command for line in lines if isinstance(line, CrontabEntry)])
@@ -129,6 +127,15 @@ def _refuse_prose(lines: Sequence[Read], text: str, source: str, form: CrontabFo
 def _names(commands: Sequence[str]) -> dict[str, str]:
     """The name of each command: its program and a hash of it all, so that no other line decides about it."""
     return {command: f"{program_of(command)}-{stable(command) % 16**4:04x}" for command in commands}
+
+
+def _doubt(text: str, form: CrontabForm) -> str | None:
+    """What the entries may differ in, because the form was detected."""
+    if form is CrontabForm.USER and (word := doubtful_user(text)):
+        return f"{word} is read as a command; if it is the user of each line: --system, else --user"
+    if form is CrontabForm.SYSTEM and (word := unheaded_user(text)):
+        return f"{word} is read as the user, but its heading has none: --user if it is a command, else --system"
+    return None
 
 
 def _setting(line: CrontabSetting, state: _State, found: Collector) -> None:

@@ -205,7 +205,7 @@ def _program(words: list[str]) -> str | None:
         or _base(words[0]) in _WRAPPERS
     ):
         first = words.pop(0)
-        if _is_variable(first):
+        if _is_variable(first) or _ASSIGNMENT.fullmatch(first):
             words = list(itertools.dropwhile(lambda word: word.startswith("-"), words))  # its options
         elif _base(first) in _RUNNERS:
             words.pop(0)

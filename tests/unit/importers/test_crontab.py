@@ -582,6 +582,7 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("$CMD --prefix=EVENING --duration=15", "command"),
         ("$CMD --quiet report", "report"),
         ('"$CMD" --quiet', "command"),
+        ("COMMAND=bash -l /srv/full_backup.sh", "full_backup"),
         *(("$CMD >/dev/null 2>&1", "command"), ("$CMD &>/dev/null", "command"), ("[ -d /x ] 2>&1 & b.sh", "b")),
         ("su - app -c 'cd /srv/app && ./nightly.sh'", "nightly"),
         ("su app -c /srv/b.sh", "b"),
@@ -680,6 +681,28 @@ def test_a_command_without_a_user_in_a_system_s_crontab_is_refused() -> None:
     found = crontab(text)
     assert [line.fit for line in found.lines] == [Conversion.LEFT, Conversion.EXACT, Conversion.EXACT]
     assert found.lines[0].notes == ("names no user, 'cd' is a command; --user if no line has a user",)
+
+
+@pytest.mark.parametrize("word", ["echo", "date", "cp", "curl", "rsync"])
+def test_a_word_that_is_a_command_is_no_user(word: str) -> None:
+    """The place of a file tells of users; in an image's or a repository's etc/crontab there are often none."""
+    line = f"0 5 * * * {word} hello"
+    (left,) = crontab(line, "etc/crontab").lines
+    assert left.notes == (f"names no user, {word!r} is a command; --user if no line has a user",)
+    assert crontab(line, "etc/crontab", form=CrontabForm.USER).lines[0].fit is Conversion.EXACT
+
+
+def test_a_heading_without_users_makes_the_users_of_a_place_doubtful() -> None:
+    heading = "# m h  dom mon dow   command"
+    (line,) = crontab(f"{heading}\n0 5 * * * shop refresh", "etc/crontab").lines
+    assert (line.fit, "shop is read as the user, but its heading has none" in line.notes[0]) == (
+        Conversion.DIFFERS,
+        True,
+    )
+    for text in (f"{heading}\n0 5 * * * root refresh", f"{heading[:-7]}user command\n0 5 * * * shop refresh"):
+        assert crontab(text, "etc/crontab").lines[0].fit is Conversion.EXACT
+    asked = crontab(f"{heading}\n0 5 * * * shop refresh", "etc/crontab", form=CrontabForm.SYSTEM)
+    assert asked.lines[0].fit is Conversion.EXACT
 
 
 def test_fcron_s_options_are_not_lost_for_the_lines_below() -> None:
