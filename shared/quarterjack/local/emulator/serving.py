@@ -33,6 +33,7 @@ def serve(app: Asgi, host: str, port: int) -> None:
         host=host,
         port=port,
         http=_Whole,
+        loop="asyncio",  # a snapshot forks it
         ws="wsproto",  # MiniStack brings it along
         lifespan="on",
         log_config=None,
