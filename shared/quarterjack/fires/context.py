@@ -152,6 +152,13 @@ class ScheduleCounts(_Counts):
 
 
 @value(kw_only=True)
+class WaitCounts(_Counts):
+    """Parked runs of which a timer was due."""
+
+    checks: tuple[tuple[str, int], ...] = ()  # of each the kind of its wait, and for how many ms it has waited
+
+
+@value(kw_only=True)
 class TickCounts(_Counts):
     """Counts of handled entries, by what they are about."""
 
@@ -159,6 +166,7 @@ class TickCounts(_Counts):
     fires: FireCounts = FireCounts()
     messages: MessageCounts = MessageCounts()
     schedules: ScheduleCounts = ScheduleCounts()
+    waits: WaitCounts = WaitCounts()
 
     def numbers(self) -> dict[str, int]:
         """All numbers by name, for a log line."""

@@ -68,6 +68,7 @@ _TICKER = (
         ("Quarantined", "of these, moved aside after ten failures"),
         ("ShardsUnavailable", "shards that could not be read to the end"),
         ("ShardsLocked", "shards left to another ticker"),
+        ("WaitsChecked", "checks of parked runs, none of those that sleep; by kind as `WaitsChecked.<kind>`"),
         ("OutOfTime", "ticks that stopped before the end; what is left is still there"),
     ),
     *_metrics(
@@ -91,6 +92,7 @@ _TICKER = (
         ("EntryAge", "of the oldest ready entry of a shard, once in five minutes, if it is due"),
         names=("shard", "queue"),
     ),
+    *_metrics(Emitter.TICKER, _AGE, ("LongestWait", "the longest time that a checked run is parked; by kind likewise")),
     *_metrics(
         Emitter.TICKER,
         _LEVEL,
@@ -101,10 +103,7 @@ _TICKER = (
         Emitter.TICKER,
         _LEVEL,
         ("ReadyRuns", "messages that wait in all queues, once in five minutes"),
-        (
-            "ExpiredLeases",
-            "runs of a bounded sample whose lease has passed and that nobody has taken over, once in five minutes",
-        ),
+        ("ExpiredLeases", "runs of a sample whose lease has passed and that nobody took over, once in five minutes"),
         zeros=True,
     ),
 )
@@ -141,7 +140,7 @@ _WORKER = (
         ("Succeeded", "runs that ended well"),
         ("Retried", "attempts that failed and are followed by another, and runs given back by a stopping worker"),
         ("Continued", "slices of long jobs that ended at a checkpoint"),
-        ("Parked", "slices of jobs that ended in a wait"),
+        ("Parked", "slices of jobs that ended in a wait; by its kind as `Parked.<kind>`"),
         ("Cancelled", "runs that ended because their cancellation was asked for"),
         ("Failed", "runs that this worker ended DEAD"),
         ("Shadowed", "runs of schedules with `shadow=True` that would have started"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a function loads the modules of its own role only
 
 def of_tick(report: TickReport, *, whole: bool) -> list[Measurement]:
     """The figures of one tick; ``whole``: of all shards, not of a group that another tick handed over."""
-    return [*_totals(report, whole=whole), *_by_name(report)]
+    return [*_totals(report, whole=whole), *_by_name(report), *_of_waits(report)]
 
 
 def _totals(report: TickReport, *, whole: bool) -> Iterator[Measurement]:
@@ -76,6 +76,17 @@ def _by_name(report: TickReport) -> Iterator[Measurement]:
         yield measured("BackfillLeft", backfill.left, tenant=backfill.tenant, backfill=backfill.backfill)
     for (shard, queue), age in report.ages.items():
         yield measured("EntryAge", age, shard=str(shard), queue=queue)
+
+
+def _of_waits(report: TickReport) -> Iterator[Measurement]:
+    """The parked runs that were checked, and the longest that one of them has waited; both also by the kind of wait."""
+    checks = report.handled.waits.checks
+    ages = {"": [age for _, age in checks]} if checks else {}
+    for kind, age in checks:
+        ages.setdefault(kind, []).append(age)
+    for kind in sorted(ages):
+        yield replace(measured("WaitsChecked", len(ages[kind])), reason=kind)
+        yield replace(measured("LongestWait", max(ages[kind])), reason=kind)
 
 
 def of_gauges(gauges: Gauges) -> list[Measurement]:

@@ -127,6 +127,8 @@ def _end(received: AnyMessage, outcome: Outcome) -> Figures:
     figures: Figures = {}
     if outcome.state in _STATES:
         figures[_STATES[outcome.state]] = [1]
+    if outcome.state is RunState.PARKED:
+        figures[f"Parked.{outcome.why}"] = [1]
     if outcome.action in _REFUSED:
         figures |= {"LeaseRefused": [1], f"LeaseRefused.{outcome.why}": [1]}
     elif outcome.action in _ACTIONS:

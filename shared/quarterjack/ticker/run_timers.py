@@ -25,6 +25,7 @@ from quarterjack.fires.context import (
     Handled,
     ScheduleCounts,
     TickCounts,
+    WaitCounts,
     failed_at,
     left,
     postpone,
@@ -36,7 +37,7 @@ from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
 from quarterjack.state.refusal import vanished
-from quarterjack.state.waits.park import next_check, wait_id
+from quarterjack.state.waits.park import kind_of_wait, next_check, wait_id
 from quarterjack.state.waits.retention import must_be_kept_again
 from quarterjack.worker.admission.refused import record, report
 
@@ -46,11 +47,11 @@ log = logging.getLogger(__name__)
 def send_waiting_run(entry: AgendaEntry, context: FireContext) -> Handled:
     """Send the message of a run that waits."""
     run = context.services.ledger.read(entry.run)
-    answer = _message_for(entry, run, context)
+    answer, checked = _message_for(entry, run, context), _checked(entry, run, context)
     if not isinstance(answer, Message):
-        return Handled(may_go=answer)
+        return Handled(may_go=answer, counts=checked)
     accepted, counts = _send([answer], context)
-    return Handled(may_go=accepted[0], counts=counts)
+    return Handled(may_go=accepted[0], counts=counts + checked)
 
 
 def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext) -> tuple[frozenset[str], TickCounts]:
@@ -74,6 +75,7 @@ def send_waiting_runs(entries: Sequence[AgendaEntry], context: FireContext) -> t
         except Exception as problem:  # noqa: BLE001 (this entry's own failure)
             counts += failed_at(entry, problem)
             continue
+        counts += _checked(entry, runs[entry.key], context)
         if isinstance(answer, Message):
             going.append((entry, answer))
         elif answer:
@@ -106,6 +108,14 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
     if run.not_before > entry.due and run.not_before > now + LOOKAHEAD:
         return postpone(entry, run.not_before, context.services)
     return message_of(run, context.services, context.trace) or True
+
+
+def _checked(entry: AgendaEntry, run: RunRow | None, context: FireContext) -> TickCounts:
+    """Counts the check of a wait, by the run as it was read for that."""
+    if run is None or run.state is not RunState.PARKED or entry.id != wait_id(str(run.ref), run.wait_no):
+        return TickCounts()
+    age = max(context.clock() - (run.parked_at or run.created_at), 0)
+    return TickCounts(waits=WaitCounts(checks=((kind_of_wait(run.awaits), age),)))
 
 
 def _check_wait(entry: AgendaEntry, run: RunRow, context: FireContext) -> Message | bool:

@@ -344,3 +344,17 @@ def test_a_timer_stays_while_its_run_has_not_parked_yet() -> None:
     left = list[str]()
     world.work(world.worker(Faults().at("park", before=slowly)))
     assert (left, world.state(run)) == ([run.id], "PARKED")
+
+
+def test_a_tick_says_how_long_the_runs_that_it_checks_have_waited() -> None:
+    world, ages = Parking(), list[tuple[str, int]]()
+    world.parked("ask")
+    world.parked("nap")  # nobody checks it
+    world.parked("family", ["ask"])
+    for _ in range(3 * HOUR // 60):
+        world.wait(60)
+        ages += world.tick().handled.waits.checks
+        world.work()
+    assert {kind for kind, _ in ages} == {"signal", "children"}
+    assert max(age for _, age in ages) > 2 * HOUR * SECOND
+    assert len([age for kind, age in ages if kind == "children" and age > 2 * HOUR * SECOND]) in (0, 1), "once an hour"

@@ -20,6 +20,7 @@ from quarterjack.fires.context import (
     MissedFires,
     ScheduleCounts,
     TickCounts,
+    WaitCounts,
 )
 from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
@@ -70,6 +71,7 @@ def _made_by(role: Emitter) -> list[Measurement]:
             fires=_full(FireCounts, misses=(miss,)),
             messages=_full(MessageCounts, lags=(LATE_SEND + 1,)),
             schedules=_full(ScheduleCounts, backfills=(progress,)),
+            waits=WaitCounts(checks=(("signal", 5),)),
         )
         report = _full(TickReport, held=["reports"], broken=["acme"], ages={(3, "default"): 5}, handled=done)
         depth = WorkDepth(queue=None, number=0, priority=Priority.NORMAL, depth=QueueDepth(waiting=1, at_hand=1))
@@ -111,6 +113,20 @@ def test_an_empty_tick_still_says_that_it_was_one_and_a_group_is_none() -> None:
     quiet = TickReport(now=0)
     assert _names(of_tick(quiet, whole=True)) == {"Ticks", "BehindBy"}
     assert _names(of_tick(quiet, whole=False)) == {"BehindBy"}
+
+
+def test_parked_runs_that_were_checked_are_counted_by_what_they_wait_for() -> None:
+    checks = (("signal", 5_000), ("children", 9_000), ("signal", 7_000))
+    report = TickReport(now=0, handled=TickCounts(waits=WaitCounts(checks=checks)))
+    found = {each.name: each.values for each in of_tick(report, whole=False) if "Wait" in each.name}
+    assert found == {
+        "WaitsChecked": (3,),
+        "WaitsChecked.children": (1,),
+        "WaitsChecked.signal": (2,),
+        "LongestWait": (9_000,),
+        "LongestWait.children": (9_000,),
+        "LongestWait.signal": (7_000,),
+    }
 
 
 def test_what_was_not_measured_is_not_said() -> None:

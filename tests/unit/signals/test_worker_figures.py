@@ -24,6 +24,7 @@ from quarterjack.worker.delivery.visibility import HIDDEN, RunPermits
 from quarterjack.worker.pipeline import run_batch
 from quarterjack.worker.stages import Action, LeasedRun, Outcome
 
+from tests.support.scenes.parking import Parking
 from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 
 
@@ -79,6 +80,15 @@ def test_a_run_that_goes_well_has_its_lag_its_wait_and_its_duration() -> None:
         "AttemptsPerRun": [1],
         "Succeeded": [1],
     }
+
+
+def test_a_slice_that_ends_in_a_wait_is_counted_by_what_it_waits_for() -> None:
+    here = Measured(world=Parking())
+    for job in ("nap", "ask", "ask"):
+        here.world.scheduler.submit(job)
+    found = here.work()
+    counts = [sum(found[name]) for name in ("Parked", "Parked.sleep", "Parked.signal")]
+    assert counts == [3, 1, 2]
 
 
 def test_the_time_for_which_a_message_was_delayed_is_no_wait() -> None:

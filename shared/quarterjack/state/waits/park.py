@@ -114,6 +114,11 @@ def awaited_children(run: RunRow) -> list[int]:
     return numbers(run.awaits.removeprefix(CHILDREN)) if run.awaits and run.awaits.startswith(CHILDREN) else []
 
 
+def kind_of_wait(awaits: str | None) -> str:
+    """What a run waits for, as a word: "sleep", "signal", "children" and so on."""
+    return (awaits or "").partition(":")[0]
+
+
 def wait_id(run_id: str, number: int) -> str:
     """The id of the agenda entry that checks a wait of a run."""
     return f"{run_id}#wait{number}"

@@ -22,7 +22,7 @@ from quarterjack.owner.runs.change import cancel_all
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
-from quarterjack.state.waits.park import SLEEP
+from quarterjack.state.waits.park import SLEEP, kind_of_wait
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.stores.siblings import BESIDE, RESULT_NAME, BesideKind
 from quarterjack.worker.admission.concurrency import give_back
@@ -177,7 +177,10 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
         case Parked():
             move = parking(worker, leased, result, now)
             settlement = Settlement(
-                move, "parked", now, next_at=not_before_of(leased, result) if result.awaits == SLEEP else None
+                move,
+                kind_of_wait(result.awaits),
+                now,
+                next_at=not_before_of(leased, result) if result.awaits == SLEEP else None,
             )
         case Cancelled(reason, failure):
             expires = worker.expires(now)
