@@ -253,6 +253,12 @@ class WaitTimedOut(JobSignal, TimeoutError):
     permanent = True  # the next attempt would find the same
 
 
+class CallbackFailed(JobSignal):
+    """An outside system has failed what ``ctx.wait_for`` waits for: ``Scheduler.fail(token, error)``."""
+
+    permanent = True  # the next attempt would find the same
+
+
 class ChildFailed(JobSignal):
     """A child of ``ctx.gather`` ended without success: ``run_id``, its ``step``, its ``state``, the text of its last ``error``."""
 

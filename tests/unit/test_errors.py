@@ -8,6 +8,7 @@ from copy import copy
 import pytest
 import quarterjack.errors as module
 from quarterjack.errors import (
+    CallbackFailed,
     ChildFailed,
     Diverged,
     EventFailed,
@@ -33,6 +34,7 @@ MADE = [
     EventFailed("no", is_outage=True),
     ItemRefused(0, "Put", "t"),
     Diverged(2, "sleep 1", "signal a"),
+    CallbackFailed("no"),
     ChildFailed("acme/~c#once", "pay", "DEAD", "boom"),
     RetryAfter(3, "later"),
     UnexpectedStatus(503, "no", permanent=False, seconds=3),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from quarterjack.domain.names import SHORTEST_SECRET
+from quarterjack.domain.names import SHORTEST_SECRET, callback_token, check_name
 from quarterjack.domain.policies import DeliveryWord, Policies, PriorityWord, Retry, overrides
 from quarterjack.domain.redaction import Redact
 from quarterjack.errors import InvalidInput
@@ -223,12 +223,16 @@ class Context:
         """Wait for a signal that ``Scheduler.signal(run_id, name, payload)`` sends; its payload. The run parks as in ``sleep``.
 
         The first signal of a name is the answer, also if it came before the wait. Raises WaitTimedOut if none comes within ``timeout``
-        (seconds or timedelta; default and most: 366 days).
+        (seconds or timedelta; default and most: 366 days), CallbackFailed for one by ``Scheduler.fail``.
 
         ``schema`` is a JSON Schema (2020-12) that the answer has to fit: ``Scheduler.signal`` refuses another one. One that came before
         the wait, and does not fit, fails the run for good (Permanent). Raises InvalidInput for a schema that cannot be used.
         """
         return self.effects.waits.wait_for(name, timeout, schema)
+
+    def callback_token(self, name: str) -> str:
+        """A token for an outside system: its ``Scheduler.complete(token, result)`` or ``fail`` answers ``ctx.wait_for(name)``."""
+        return callback_token(self.run_id, check_name(name, "name"))
 
     def submit(
         self,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,200}")
 _SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # no "/", which would lead to another tenant's
 SHORTEST_SECRET = 4  # characters of a value: a shorter one occurs in texts by chance, so that it cannot be masked
 _RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
+CALLBACK = "qjt_"  # begins the tokens that jobs hand to outside systems
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
 
@@ -144,6 +146,26 @@ def parse_run_id(run_id: object) -> RunRef:
         remedy = "pass an id as submit() or list_runs() returned it"
         raise InvalidInput("run_id", run_id, "is not the id of a run", remedy)
     return RunRef(found[1], found[2])
+
+
+def callback_token(run_id: str, name: str) -> str:
+    """The text by which an outside system names a run and a signal of it."""
+    return CALLBACK + urlsafe_b64encode(f"{run_id}\n{name}".encode()).decode().rstrip("=")
+
+
+def parse_callback_token(token: object) -> tuple[str, str]:
+    """Run id and signal of a callback token. Raises InvalidInput."""
+    text = token.removeprefix(CALLBACK) if isinstance(token, str) else ""
+    try:
+        run_id, _, name = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition("\n")
+        parse_run_id(run_id)
+        if callback_token(run_id, check_name(name)) == token:
+            return run_id, name
+    except ValueError:  # InvalidInput is one, too
+        pass
+    raise InvalidInput(
+        "token", token, "is not a callback token", "pass what ctx.callback_token(name) returned, the whole of it"
+    )
 
 
 def few(names: Sequence[str], most: int) -> str:

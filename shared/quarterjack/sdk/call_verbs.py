@@ -82,6 +82,8 @@ CALLS: Mapping[str, Call] = {
     "cancel_runs": _call(About.SCHEDULE, Verb.CANCEL),
     "retry_run": _call(About.RUN, Verb.RETRY),
     "signal": _call(About.RUN, Verb.SIGNAL),
+    "complete": _call(About.RUN, Verb.SIGNAL),
+    "fail": _call(About.RUN, Verb.SIGNAL),
     "signal_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),

@@ -20,6 +20,7 @@ from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, begins_wit
 from quarterjack.values import value
 
 _LINK = ("signal", "payload", "label", "actor", "expires_at")  # named as the fields
+FAILURE = "failure"  # the channel of a signal that raises in the job
 _CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
 
 
@@ -30,7 +31,7 @@ class SignalRow:
     payload: str | None  # JSON text; None: nothing came in time
     at: int  # UTC ms
     actor: str | None = None  # who sent it
-    channel: str | None = None  # the kind of answer: "link" by a signed link; None: a call
+    channel: str | None = None  # the kind of answer: "link" by a link, FAILURE: ``payload`` is an error; None: a call
 
 
 @value(kw_only=True)

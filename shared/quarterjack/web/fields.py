@@ -110,6 +110,7 @@ def _key(
 
 
 Holder = Annotated[str, Depends(_holder)]
+CallbackToken = Annotated[str, Path(pattern=r"^qjt_[A-Za-z0-9_-]{1,1200}$", description="as the job has handed it out")]
 ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]
 SignalName = Annotated[str, Depends(_signal)]

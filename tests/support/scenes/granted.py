@@ -10,6 +10,7 @@ from typing import Any
 from quarterjack import Context, Grant, Registry, Scheduler, Tenants
 from quarterjack.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from quarterjack.declare import declaration
+from quarterjack.domain.names import callback_token
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
 from quarterjack.errors import Forbidden, QuarterjackError
@@ -187,6 +188,8 @@ CASES: tuple[Case, ...] = (
     case(
         "signal_link", V.SIGNAL, lambda on, of: on.signal_link(of.run, "go", to="ada", base="https://jobs.example.com")
     ),
+    case("complete", V.SIGNAL, lambda on, of: on.complete(callback_token(of.run, "go"))),
+    case("fail", V.SIGNAL, lambda on, of: on.fail(callback_token(of.run, "go"), "no")),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
     case("list_dead", V.READ_RUNS, lambda on, of: on.list_dead(job=of.job)),

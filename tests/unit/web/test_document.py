@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from quarterjack import Scheduler
+from quarterjack.domain.names import callback_token
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.web import Actor
 from quarterjack.web.urls import run_in_url
@@ -216,6 +217,7 @@ def test_the_example_of_every_body_is_accepted(document: dict[str, Any]) -> None
         for kind, content in operation.get("requestBody", {}).get("content", {}).items():
             waits = waiting.pop() if "{run}" in path else waiting[0]
             names = {"tenant": "default", "name": "a", "run": run_in_url(waits.id), "backfill": "b", "key": "crm.1"}
+            names["token"] = callback_token(waits.id, "approval")
             body = json.dumps(_example_of(content["schema"], document))
             answer = lenient.client.request(method, path.format(**names), content=body, headers={"Content-Type": kind})
             asked += 1

@@ -22,6 +22,7 @@ from quarterjack.sdk.views import Run
 
 app = typer.Typer(no_args_is_help=True)
 
+Token = Annotated[str, typer.Argument(help="Callback token, as ctx.callback_token(name) returned it.")]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=1)  # runs are claimed a quarter of an hour ahead at the most
 
@@ -153,6 +154,26 @@ def signal(
 ) -> None:
     """Answer a run that waits for a signal, also before it does. The first answer counts; the receipt says which one that is."""
     shell.show(shell.scheduler.signal(run_id, name, **payload_of(payload)))
+
+
+@app.command()
+def complete(
+    shell: Shell,
+    token: Token,
+    result: Annotated[
+        str | None, typer.Option(help="The result: JSON of at most 64 KB, or - for standard input. Default: null.")
+    ] = None,
+) -> None:
+    """Complete what a run waits for, by the callback token that its job has handed out."""
+    shell.show(shell.scheduler.complete(token, None if result is None else read_payload(result)))
+
+
+@app.command()
+def fail(
+    shell: Shell, token: Token, error: Annotated[str, typer.Argument(help="Why it failed: 1 to 1,000 characters.")]
+) -> None:
+    """Fail what a run waits for, by the callback token that its job has handed out: the wait raises CallbackFailed in the job."""
+    shell.show(shell.scheduler.fail(token, error))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.parking import notify_waiting
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
-from quarterjack.stores.waits import SignalRow
+from quarterjack.stores.waits import FAILURE, SignalRow
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,8 @@ def send_signal(
 ) -> tuple[SignalRow, bool]:
     """The signal that the run has, and whether this call brought it. ``payload`` is JSON text; ``run`` as it was just read.
 
-    ``channel``: "link" for an answer by a signed link. ``warn`` is told if the payload cannot be checked here.
+    ``channel``: "link" for an answer by a link, FAILURE for an error in place of an answer.
+    ``warn`` is told if the payload cannot be checked here.
     Raises Conflict for a run that has ended without that signal, InvalidInput for a payload that the wait does not take, Unavailable.
     """
     services = context.services
@@ -43,8 +44,9 @@ def send_signal(
             f"run_id={str(run.ref)!r}: it is {run.state}, so no signal {name!r} reaches it; nothing was written"
         )
     brought = False
-    if found is None:
+    if found is None and channel != FAILURE:
         check_terms(run, name, payload, context, warn)
+    if found is None:
         mine = SignalRow(payload=payload, at=context.clock(), actor=actor_of(context), channel=channel)
         audit = audit_entry(AuditAct.SIGNAL, str(run.ref), context, signal=name, channel=channel)
         brought = services.waits.put_signal(run.ref, name, mine, audit)

@@ -151,6 +151,8 @@ class AsyncScheduler(AsyncBase):
     reschedule = awaited(Scheduler.reschedule)
     retry_run = awaited(Scheduler.retry_run)
     signal = awaited(Scheduler.signal)
+    complete = awaited(Scheduler.complete)
+    fail = awaited(Scheduler.fail)
     signal_link = awaited(Scheduler.signal_link)
 
     # Runs outside of the expression, and many schedules at once.

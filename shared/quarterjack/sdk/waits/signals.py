@@ -9,14 +9,16 @@ from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
-from quarterjack.domain.names import check_name
+from quarterjack.domain.names import check_name, is_text, parse_callback_token
 from quarterjack.domain.payload import size
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.caller import MAX_REASON
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.runs.signal import send_signal
 from quarterjack.sdk.base import SchedulerBase
+from quarterjack.stores.waits import FAILURE
 
 
 class SignalOutcome(StrEnum):
@@ -36,6 +38,7 @@ class SignalReceipt:
     name: str  # of the signal
     outcome: SignalOutcome
     payload: Any = None  # of the answer; None after a timeout, and for a caller who may not read-payloads
+    error: str | None = None  # that the outside system reported in place of an answer
     at: datetime  # UTC: when the answer came, or the wait timed out
     actor: str | None = None  # who gave the answer
 
@@ -64,23 +67,43 @@ class SignalMethods(SchedulerBase):
         >>> [run.result for run in harness.advance()]
         ['Ada']
         """
-        check_name(name, "name")
+        return self._send_signal(run_id, check_name(name, "name"), payload)
+
+    def complete(self, token: str, result: Any = None) -> SignalReceipt:
+        """Answer ``ctx.wait_for`` of a job by the token that it got from ``ctx.callback_token(name)``. As ``signal`` otherwise."""
+        return self._send_signal(*parse_callback_token(token), result)
+
+    def fail(self, token: str, error: str) -> SignalReceipt:
+        """Fail ``ctx.wait_for`` of a job by its callback token: it raises CallbackFailed with ``error`` (1 to 1,000 characters).
+
+        The receipt has ``error``. Otherwise as ``signal``. Raises InvalidInput, NotFound, Conflict, Throttled, Unavailable.
+        """
+        run_id, name = parse_callback_token(token)
+        if not is_text(error, MAX_REASON) or not error.strip():
+            raise InvalidInput("error", error, "is not the text of an error", f"use 1 to {MAX_REASON:,} characters")
+        return self._send_signal(run_id, name, error, FAILURE)
+
+    def _send_signal(self, run_id: str, name: str, payload: Any, channel: str | None = None) -> SignalReceipt:
         run = self._access.read_run(run_id, Verb.SIGNAL)
         text = answer_text(payload, self._pending(payload).text)
         self._take(RateWord.CHANGES)
-        found, brought = send_signal(run, name, text, self._context, warn=self.session.on_unknown)
+        found, brought = send_signal(run, name, text, self._context, channel=channel, warn=self.session.on_unknown)
         if brought:
             outcome = SignalOutcome.ACCEPTED
         elif found.payload is None:
             outcome = SignalOutcome.TIMED_OUT
         else:
-            outcome = SignalOutcome.REPEATED if found.payload == text else SignalOutcome.ANSWERED
+            is_same = found.payload == text and (found.channel == FAILURE) == (channel == FAILURE)
+            outcome = SignalOutcome.REPEATED if is_same else SignalOutcome.ANSWERED
         may_read = brought or self._access.may_read_payloads(run.job)
+        told = json.loads(found.payload) if may_read and found.payload is not None else None
+        has_failed = found.channel == FAILURE
         return SignalReceipt(
             run_id=run_id,
             name=name,
             outcome=outcome,
-            payload=json.loads(found.payload) if may_read and found.payload is not None else None,
+            payload=None if has_failed else told,
+            error=told if has_failed else None,
             at=from_ms(found.at),
             actor=found.actor,
         )

@@ -29,6 +29,7 @@ from quarterjack.web.fields import (
     QUEUE,
     ApiBody,
     ApiQuery,
+    CallbackToken,
     IdempotencyKey,
     Moment,
     PageQuery,
@@ -92,6 +93,12 @@ class RunsQuery(PageQuery):
     kind: list[RunKind] | None = Field(None, description="one or several")
     since: Moment | None = Field(None, description="of the end of ended runs; of others, when they are due")
     until: Moment | None = Field(None, description="likewise")
+
+
+class FailRequest(ApiBody):
+    """Why an outside system failed."""
+
+    error: str = Field(min_length=1, max_length=1_000, pattern=r"\S", examples=["the card was declined"])
 
 
 class WaitQuery(ApiQuery):
@@ -202,6 +209,18 @@ def signal(call: Call, run: RunId, name: SignalName, body: SignalPayload = None)
     The first answer counts: a later request changes nothing, and `outcome` says what came first.
     """
     return call.answer(call.scheduler.signal(run, name, body))
+
+
+@router.post("/callbacks/{token}/complete", responses=answers(views.SIGNAL.model))
+def complete(call: Call, token: CallbackToken, body: SignalPayload = None) -> Response:
+    """Complete what a run waits for, by its callback token. The body is the result; without one it is null."""
+    return call.answer(call.scheduler.complete(token, body))
+
+
+@router.post("/callbacks/{token}/fail", responses=answers(views.SIGNAL.model))
+def fail(call: Call, token: CallbackToken, body: FailRequest) -> Response:
+    """Fail what a run waits for, by its callback token: the wait raises CallbackFailed in the job."""
+    return call.answer(call.scheduler.fail(token, body.error))
 
 
 async def _ended(call: ApiCall, run: str, seconds: float) -> bool:

@@ -78,9 +78,9 @@ class RunStore:
         return self._worker.clock()
 
     def signal(self, name: str) -> Mapping[str, Any] | None:
-        """The signal of that name: ``payload`` (JSON text; None: none came in time) and ``at`` (UTC ms); None: there is none yet."""
+        """The signal of that name: ``payload`` (JSON text; None: none came in time), ``at`` (UTC ms), ``channel``; None: there is none."""
         found = self._worker.services.waits.signal(self._leased.run.ref, name)
-        return None if found is None else {"payload": found.payload, "at": found.at}
+        return None if found is None else {"payload": found.payload, "at": found.at, "channel": found.channel}
 
     def time_out(self, name: str) -> Mapping[str, Any]:
         """Record that no signal of that name came in time, unless one has come meanwhile; what is recorded."""

@@ -22,11 +22,12 @@ from quarterjack.domain.job import Child, JobRef
 from quarterjack.domain.names import check_flag, check_name
 from quarterjack.domain.run import RunState, SiblingRows
 from quarterjack.domain.times import SECOND, from_ms, to_ms
-from quarterjack.errors import ChildFailed, InvalidInput, Parking, Permanent, WaitTimedOut
+from quarterjack.errors import CallbackFailed, ChildFailed, InvalidInput, Parking, Permanent, WaitTimedOut
 from quarterjack.payload_types.schema import PayloadSchema, answer_schema
 from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered, steps_of
 from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
 from quarterjack.state.waits.terms import WaitTerms
+from quarterjack.stores.waits import FAILURE
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.stages import LeasedRun, Parked
 
@@ -92,6 +93,8 @@ class RunWaits:
                 raise self._park(SIGNAL + name, wake_at, reason, terms)
             if signal["payload"] is None:
                 raise WaitTimedOut(f"no signal {name!r} came until {_iso(signal['at'])}")
+            if signal.get("channel") == FAILURE:
+                raise CallbackFailed(f"signal {name!r}: {json.loads(signal['payload'])}")
             if fits is not None:
                 self._check_answer(name, fits, signal["payload"])
             return _answer(json.loads(signal["payload"]))
