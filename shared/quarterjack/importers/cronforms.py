@@ -24,6 +24,7 @@ _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time,
 )
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 _USERS_LEGEND = re.compile(r"^#(?:\s*\*){5}\s+user(?:-?name)?\s+command", re.MULTILINE)  # copied into any crontab
+_WHO_HEADING = re.compile(r"^#.*\s(who|user(-?name)?)\s+(command|cmd)\b", re.MULTILINE | re.IGNORECASE)
 _BARE_HEADING = re.compile(r"^#.*\b(dow|wday|weekday|week)\s+(command|cmd)\b", re.MULTILINE | re.IGNORECASE)
 # Accounts of which no command bears the name. There are commands named git, mysql, nginx, postgres, daemon.
 _ACCOUNTS = frozenset({"root", "www-data", "nobody", "apache", "ubuntu", "ec2-user", "nagios", "munin", "smmsp"})
@@ -88,10 +89,17 @@ def doubtful_user(text: str) -> str | None:
     return word if bare or several else None
 
 
-def unheaded_user(text: str) -> str | None:
-    """The first user of a crontab whose place tells of users, and whose heading does not; None: there is no such doubt."""
+def unheaded_user(text: str, source: str) -> str | None:
+    """The first user of a crontab whose place tells of users, and whose heading does not; None: there is no such doubt.
+
+    A file ``etc/crontab`` outside of /etc is of a repository or an image, and often a user's.
+    """
     users = [first for first, _ in _first_words(text)]
-    return users[0] if users and _BARE_HEADING.search(text) and _ACCOUNTS.isdisjoint(users) else None
+    if not users or not _ACCOUNTS.isdisjoint(users):
+        return None
+    copied = source.endswith("etc/crontab") and not source.startswith("/etc/")
+    headed = _USERS_HEADING.search(text) or _USERS_LEGEND.search(text) or _WHO_HEADING.search(text)
+    return users[0] if _BARE_HEADING.search(text) or (copied and not headed) else None
 
 
 def _may_be_a_user(word: str) -> bool:

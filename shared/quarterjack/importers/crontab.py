@@ -82,7 +82,7 @@ def read_crontab(
     asked, form = form, form or form_of(text, source)
     stem = stem_of(source, "crontab")
     state, found = _State(timezone or "UTC"), Collector(source)
-    state.doubt = _doubt(text, form) if asked is None else None
+    state.doubt = _doubt(text, source, form) if asked is None else None
     lines = list(lines_of(text, source, form=form))
     _refuse_prose(lines, text, source, form)
     names = _names([line.command for line in lines if isinstance(line, CrontabEntry)])
@@ -129,12 +129,12 @@ def _names(commands: Sequence[str]) -> dict[str, str]:
     return {command: f"{program_of(command)}-{stable(command) % 16**4:04x}" for command in commands}
 
 
-def _doubt(text: str, form: CrontabForm) -> str | None:
+def _doubt(text: str, source: str, form: CrontabForm) -> str | None:
     """What the entries may differ in, because the form was detected."""
     if form is CrontabForm.USER and (word := doubtful_user(text)):
         return f"{word} is read as a command; if it is the user of each line: --system, else --user"
-    if form is CrontabForm.SYSTEM and (word := unheaded_user(text)):
-        return f"{word} is read as the user, but its heading has none: --user if it is a command, else --system"
+    if form is CrontabForm.SYSTEM and (word := unheaded_user(text, source)):
+        return f"{word} is read as the user, of which no heading tells: --user if it is a command, else --system"
     return None
 
 

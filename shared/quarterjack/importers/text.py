@@ -61,6 +61,7 @@ _WRAPPERS = {
 }
 _RUNNERS = {"bundle": "exec", **dict.fromkeys(("poetry", "pipenv", "uv", "pdm", "rye"), "run")}  # and their word for it
 _COMMAND_OPTION = re.compile(r"-[a-z]*c|--command")  # of su, runuser and flock
+_JOINED = re.compile(r"(?<=[A-Za-z_'\"])(?=[<>])")  # program>/dev/null
 _REDIRECTION = re.compile(r"[0-9&]*[<>]")
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -175,7 +176,7 @@ def program_of(command: str) -> str:
     'purge'
     """
     plain = _BRACED.sub(r"$\1", _SUBSTITUTION.sub(" ", inline.replaced(command)))
-    pieces = _PIECES.split(plain)
+    pieces = _PIECES.split(_JOINED.sub(" ", plain))
     found = next(filter(None, (_program(piece.split()[:_WORDS]) for piece in pieces)), None)
     return found or inline.language_of(command) or "command"
 

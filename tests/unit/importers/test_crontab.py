@@ -583,6 +583,7 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("$CMD --quiet report", "report"),
         ('"$CMD" --quiet', "command"),
         ("COMMAND=bash -l /srv/full_backup.sh", "full_backup"),
+        ("/usr/local/bin/asmcfan>/dev/null", "asmcfan"),
         *(("$CMD >/dev/null 2>&1", "command"), ("$CMD &>/dev/null", "command"), ("[ -d /x ] 2>&1 & b.sh", "b")),
         ("su - app -c 'cd /srv/app && ./nightly.sh'", "nightly"),
         ("su app -c /srv/b.sh", "b"),
@@ -695,12 +696,16 @@ def test_a_word_that_is_a_command_is_no_user(word: str) -> None:
 def test_a_heading_without_users_makes_the_users_of_a_place_doubtful() -> None:
     heading = "# m h  dom mon dow   command"
     (line,) = crontab(f"{heading}\n0 5 * * * shop refresh", "etc/crontab").lines
-    assert (line.fit, "shop is read as the user, but its heading has none" in line.notes[0]) == (
+    assert (line.fit, "shop is read as the user, of which no heading tells" in line.notes[0]) == (
         Conversion.DIFFERS,
         True,
     )
     for text in (f"{heading}\n0 5 * * * root refresh", f"{heading[:-7]}user command\n0 5 * * * shop refresh"):
         assert crontab(text, "etc/crontab").lines[0].fit is Conversion.EXACT
+    assert crontab("0 5 * * * pwsh /app/x.ps1", "/etc/crontab").lines[0].fit is Conversion.EXACT
+    for place in ("etc/crontab", "image/etc/crontab"):  # in a repository: often a user's
+        (line,) = crontab("0 5 * * * pwsh /app/x.ps1", place).lines
+        assert (line.fit, "pwsh is read as the user" in line.notes[0]) == (Conversion.DIFFERS, True)
     asked = crontab(f"{heading}\n0 5 * * * shop refresh", "etc/crontab", form=CrontabForm.SYSTEM)
     assert asked.lines[0].fit is Conversion.EXACT
 
