@@ -1073,8 +1073,8 @@ MUTANTS = (
     Mutant(
         "what is under way for the old time of a moved run is taken for the new one's",
         "state/before_start.py",
-        '"rev": revision + 1}',
-        '"rev": revision}',
+        '"not_before": due, "rev": revision + 1}',
+        '"not_before": due, "rev": revision}',
         MOVED,
     ),
     Mutant(

@@ -66,7 +66,7 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a waker that died is not stood in for",
         "fires/parking.py",
-        "if woken is None and not (run.state is RunState.CONTINUED and run.reason == WOKEN):",
+        "if woken is None and not (run.state in (RunState.CONTINUED, RunState.QUEUED) and run.reason == WOKEN):",
         "if woken is None:",
     ),
     (
@@ -84,7 +84,7 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a cancelled child is not told",
         "owner/runs/change.py",
-        "        tell_parent(run, context.services, context.clock)\n",
+        "        tell_end(run, context.services, context.clock)\n",
         "        pass\n",
     ),
     (
