@@ -611,8 +611,8 @@ MUTANTS = (
     Mutant(
         "a timer that goes unsent",
         "ticker/run_timers.py",
-        "    return Handled(may_go=accepted[0], counts=counts)\n",
-        "    return Handled(may_go=True, counts=counts)\n",
+        "    return Handled(may_go=accepted[0], counts=counts + checked)\n",
+        "    return Handled(may_go=True, counts=counts + checked)\n",
     ),
     Mutant(
         "timers of a batch that go unsent",
