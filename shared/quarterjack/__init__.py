@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from quarterjack.sdk.schedule_views import Schedule
     from quarterjack.sdk.scheduler import Scheduler
+    from quarterjack.sdk.submissions.many import Submission, SubmittedBatch, SubmittedItem
     from quarterjack.sdk.tenants.base import Tenant
     from quarterjack.sdk.tenants.erasing import ErasureCount, ErasureProgress
     from quarterjack.sdk.tenants.figures import TenantFigures
@@ -85,6 +86,9 @@ __all__ = [
     "SignalReceipt",
     "SqsQueueView",
     "Start",
+    "Submission",
+    "SubmittedBatch",
+    "SubmittedItem",
     "Tenant",
     "TenantFigures",
     "TenantState",
@@ -117,6 +121,7 @@ _NAMES_BY_HOME = {
     "sdk.tenants.figures": "TenantFigures",
     "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
+    "sdk.submissions.many": "Submission SubmittedBatch SubmittedItem",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
     "sdk.waits.links": "SignalLink",
     "sdk.waits.signals": "SignalOutcome SignalReceipt",

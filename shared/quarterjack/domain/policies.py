@@ -40,6 +40,18 @@ class Start(StrEnum):
 StartWord = Start | Literal["prompt", "exact"]
 
 
+class OnDuplicate(StrEnum):
+    """What becomes of a submission whose unique key a run has."""
+
+    RETURN = "return"  # nothing: that run is returned
+    REFUSE = "refuse"  # Conflict, which names that run
+    REPLACE = "replace"  # that run gets the new payload, time and policies if it has not begun
+    AFTER = "after"  # one more run starts when that one has ended; a further submission gives its payload to this run
+
+
+OnDuplicateWord = OnDuplicate | Literal["return", "refuse", "replace", "after"]
+
+
 class Priority(StrEnum):
     """How urgent a run is, in a queue that has lanes; the most urgent first."""
 

@@ -117,7 +117,7 @@ class RunRow:
     backfill: str | None = None  # id of the backfill that it belongs to
     relisted: int | None = None  # raised by the auditor, so that the history lists the run again
     defined_by: int | None = None  # number of the revision that defines it, if that may differ from ``revision``
-    parent: str | None = None  # id of the run whose job submitted it by ``ctx.submit``
+    parent: str | None = None  # id of the run whose job submitted it by ``ctx.submit``, or that starts after its batch
     child_no: int | None = None  # its number among the children of that run, from 1
     unique: str | None = None  # one-off only: the unique key that it was submitted with
     wait_no: int = 0  # waits that it has begun: of the present one, or of the last

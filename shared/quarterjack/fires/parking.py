@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.run import RunRow, RunState
@@ -16,22 +17,42 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref, steps_of
-from quarterjack.state.waits.park import RUN, SLEEP, WOKEN, awaited_children, signal_of, unpark, wake
+from quarterjack.state.waits.park import (
+    LETTERS,
+    RUN,
+    SLEEP,
+    WOKEN,
+    awaited_children,
+    batch_size,
+    signal_of,
+    unpark,
+    wake,
+)
 from quarterjack.state.waits.retention import recorded_until
 
 log = logging.getLogger(__name__)
 
 
-def wake_if_over(run: RunRow, services: Services, clock: Clock, *, rows: bool = False) -> RunRow | None:
+def wake_if_over(
+    run: RunRow, services: Services, clock: Clock, *, rows: bool = False, chunk: Mapping[int, str] | None = None
+) -> RunRow | None:
     """Wake a parked run if what it waits for has happened: the run, which continues; None: it has to wait, or has moved.
 
-    ``rows``: the rows of children are read that no process has marked as ended. Raises Unavailable.
+    ``rows``: the rows of children are read that no process has marked as ended. ``chunk``: marks of ends, as one of them was just
+    written. Raises Unavailable.
     """
-    if run.state is not RunState.PARKED or not _has_happened(run, services, rows=rows):
+    if run.state is not RunState.PARKED:
+        return None
+    size, payload = batch_size(run), None
+    if size is not None:
+        payload = _counts(run, size, services, clock, rows=rows, chunk=chunk)
+        if payload is None:
+            return None
+    elif not _has_happened(run, services, rows=rows):
         return None
     now = clock()
     if run.started_at is None:
-        move = unpark(number=run.wait_no, revision=run.revision, now=max(now, run.due))
+        move = unpark(number=run.wait_no, revision=run.revision, now=max(now, run.due), payload=payload)
     else:
         move = wake(number=run.wait_no, now=now)
     moved = services.ledger.move(run.ref, move)
@@ -39,6 +60,15 @@ def wake_if_over(run: RunRow, services: Services, clock: Clock, *, rows: bool = 
         return None
     log.info("run.woken", extra={"run_id": str(run.ref), "job": run.job, "tenant": run.ref.tenant, "wait": run.wait_no})
     return moved.run
+
+
+def _counts(run: RunRow, size: int, services: Services, clock: Clock, **how: Any) -> str | None:
+    """The payload of the run after a batch whose items have all ended; None: some have not."""
+    from quarterjack.fires.batches import ends_of_batch  # noqa: PLC0415 (who has no batch loads neither)
+    from quarterjack.state.waits.batch import counts_of  # noqa: PLC0415 (as above)
+
+    ends = ends_of_batch(run, size, services, clock, **how)
+    return None if ends is None else counts_of(run.ref.owner.partition("/~")[2], size, ends)
 
 
 def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
@@ -75,7 +105,9 @@ def child_steps(run: RunRow, services: Services) -> Mapping[int, str]:
     return steps_of((*earlier, *json.loads(run.asked or "[]")))
 
 
-def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | None:
+def notify_waiting(
+    ref: RunRef, services: Services, clock: Clock, *, chunk: Mapping[int, str] | None = None
+) -> RunRow | None:
     """Wake the run for which something was recorded, if it waits for that, and send its message; the run as it is. Raises Unavailable.
 
     A run that was woken and has no lease yet gets its message again: its waker may have crashed before it sent one.
@@ -83,7 +115,7 @@ def notify_waiting(ref: RunRef, services: Services, clock: Clock) -> RunRow | No
     run = services.ledger.read(ref)
     if run is None:
         return None
-    woken = wake_if_over(run, services, clock)
+    woken = wake_if_over(run, services, clock, chunk=chunk)
     if woken is None and not (run.state in (RunState.CONTINUED, RunState.QUEUED) and run.reason == WOKEN):
         return run
     message = message_of(woken or run, services)
@@ -101,8 +133,9 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
     """
     if run.parent is not None and run.child_no is not None:
         parent = parse_run_id(run.parent)
-        services.waits.mark_ended(parent, run.child_no, clock())
-        waiting = notify_waiting(parent, services, clock)
+        end = run if run.is_terminal else services.ledger.read(run.ref) or run
+        chunk = services.waits.mark_ended(parent, run.child_no, clock(), LETTERS.get(end.state, "S"))
+        waiting = notify_waiting(parent, services, clock, chunk=chunk)
         if waiting is not None and waiting.state is RunState.PARKED and waiting.awaits == SLEEP:
             _keep_child(run, waiting, services, clock())
     if run.unique is not None:

@@ -72,6 +72,7 @@ CALLS: Mapping[str, Call] = {
     ),
     # Runs.
     "submit": _call(About.JOB, Verb.SUBMIT),
+    "submit_all": _call(About.JOB, Verb.SUBMIT, when="of each item, and of `on_end`"),
     "trigger": _call(About.SCHEDULE, Verb.TRIGGER),
     "get_run": _call(About.RUN, Verb.READ_RUNS),
     "wait_for": _call(About.RUN, Verb.READ_RUNS),

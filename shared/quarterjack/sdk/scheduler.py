@@ -13,7 +13,7 @@ from quarterjack.sdk.schedules.declared import DeclarationMethods
 from quarterjack.sdk.schedules.forecast import ForecastMethods
 from quarterjack.sdk.schedules.freeze import FreezeMethods
 from quarterjack.sdk.schedules.reading import ReadMethods
-from quarterjack.sdk.submissions.submit import SubmitMethods
+from quarterjack.sdk.submissions.many import BatchMethods
 from quarterjack.sdk.waits.links import LinkMethods
 from quarterjack.sdk.waits.signals import SignalMethods
 
@@ -21,7 +21,7 @@ from quarterjack.sdk.waits.signals import SignalMethods
 class Scheduler(
     ReadMethods,
     ForecastMethods,
-    SubmitMethods,
+    BatchMethods,  # over SubmitMethods
     BulkMethods,  # over ScheduleMethods and RunMethods
     DeclarationMethods,
     FreezeMethods,

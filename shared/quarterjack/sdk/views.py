@@ -73,14 +73,14 @@ class Run:
     stage: str | None = None  # stage that the job reported, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
     awaits: str | None = (
-        None  # while PARKED: "sleep", "signal:<name>", "children:<numbers>" or "run:<id>"; ``reason`` says it in words
+        None  # while PARKED: "sleep", "signal:<name>", "children:<numbers>", "run:<id>" or "batch:<items>"; ``reason`` says it in words
     )
     parked_at: datetime | None = None  # UTC: while PARKED, since when it waits
     wake_at: datetime | None = None  # UTC: while PARKED, when its wait is over at the latest
     answer_schema: Mapping[str, Any] | None = (
         None  # while PARKED: the JSON Schema that the signal has to fit which it awaits; get_run only
     )
-    parent: str | None = None  # id of the run whose job submitted it with ctx.submit
+    parent: str | None = None  # id of the run whose job submitted it with ctx.submit, or that starts after its batch
     unique: str | None = None  # the unique key that it was submitted with
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats

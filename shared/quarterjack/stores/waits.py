@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -21,6 +21,7 @@ from quarterjack.values import value
 
 _LINK = ("signal", "payload", "label", "actor", "expires_at")  # named as the fields
 FAILURE = "failure"  # the channel of a signal that raises in the job
+ENDED = "S"  # the mark of a child, where nobody asks how it ended
 _CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
 
 
@@ -80,13 +81,27 @@ class Waits:
         put = put_new(RUNS, row | {"ttl": self._expires(link.expires_at)})
         return transact(self._tables, "put_link", [put], f"link of run {ref}", audit)
 
-    def mark_ended(self, parent: RunRef, number: int, now: int) -> None:
-        """Note that a child has ended (``number`` from 1). Repeated, it changes nothing."""
-        row = _chunk_key(parent, number) | {f"c{number}": 1, "ttl": self._expires(now)}
-        self._tables.write("mark_ended", RowWrite(table=RUNS, row=row))
+    def mark_ended(self, parent: RunRef, number: int, now: int, mark: str = ENDED) -> Mapping[int, str]:
+        """Note that a child has ended (``number`` from 1). Repeated, it changes nothing. The marks of its hundred, by number."""
+        row = _chunk_key(parent, number) | {f"c{number}": mark, "ttl": self._expires(now)}
+        _, after = self._tables.write("mark_ended", RowWrite(table=RUNS, row=row), returning=True)
+        return _marks(after or row)
+
+    def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int) -> None:
+        """Note the ends of items of a batch, by number: a write for each hundred of them."""
+        chunks = defaultdict[int, dict[str, str]](dict)
+        for number, mark in marks.items():
+            chunks[_chunk(number)][f"c{number}"] = mark
+        for chunk, marked in chunks.items():
+            row = _chunk_key(batch, chunk * _CHUNK + 1) | marked | {"ttl": self._expires(now)}
+            self._tables.write("mark_items", RowWrite(table=RUNS, row=row))
 
     def ended(self, parent: RunRef, numbers: Iterable[int]) -> set[int]:
         """Of these children those that are marked as ended. Raises Unavailable."""
+        return set(self.ends(parent, numbers))
+
+    def ends(self, parent: RunRef, numbers: Iterable[int]) -> Mapping[int, str]:
+        """The marks of these children, by number, of those that are marked as ended. Raises Unavailable."""
         chunks = defaultdict[tuple[str, str], set[int]](set)
         for number in numbers:
             key = _chunk_key(parent, number)
@@ -95,7 +110,8 @@ class Waits:
         rows, unread = self._tables.read("ended", RUNS, keys)
         if unread:
             raise Unavailable(f"the ends of the children of run {parent} could not be read; try again")
-        return {number for row in rows for number in chunks[row["owner"], row["key"]] if f"c{number}" in row}
+        found = [(number, row.get(f"c{number}")) for row in rows for number in chunks[row["owner"], row["key"]]]
+        return {number: str(mark) for number, mark in found if mark is not None}
 
     def prolong(self, beside: RunRef | None, ended: Collection[RunRef], *, until: int) -> None:
         """Keep the rows beside a run, and ended runs with their results, until an instant (UTC ms) and the retention from then on.
@@ -130,7 +146,21 @@ def _signal_key(ref: RunRef, name: str) -> Row:
 
 
 def _chunk_key(parent: RunRef, number: int) -> Row:
-    return {"owner": parent.owner, "key": f"{beside_prefix(parent)}ended#{(number - 1) // _CHUNK:05d}"}
+    return {"owner": parent.owner, "key": f"{beside_prefix(parent)}ended#{_chunk(number):05d}"}
+
+
+def _chunk(number: int) -> int:
+    return (number - 1) // _CHUNK
+
+
+def chunk_of(number: int, size: int) -> range:
+    """The numbers, of 1 to ``size``, whose marks are in one row with that of ``number``."""
+    first = _chunk(number) * _CHUNK + 1
+    return range(first, min(first + _CHUNK, size + 1))
+
+
+def _marks(row: Row) -> dict[int, str]:
+    return {int(name[1:]): str(mark) for name, mark in row.items() if name[0] == "c" and name[1:].isdecimal()}
 
 
 def _link_key(ref: RunRef, digest: str) -> Row:

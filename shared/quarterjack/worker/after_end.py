@@ -35,7 +35,8 @@ def tell_parents(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
             run = received.definition.row if lease is None else lease.run
             try:
                 if run is not None and (run.parent is not None or run.unique is not None):
-                    tell_end(run, worker.services, worker.clock)
+                    ended = run if outcome.state is None else replace(run, state=outcome.state)
+                    tell_end(ended, worker.services, worker.clock)
             except Exception:  # whatever it is, its message comes back and tells it again
                 log.exception("work.parent_not_told", extra={"run_id": str(received.in_flight.ref)})
                 at = worker.clock() + _TOLD_AGAIN

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quarterjack.domain.payload import size
-from quarterjack.domain.policies import Overrides
+from quarterjack.domain.policies import OnDuplicate, Overrides
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import Conflict
@@ -38,7 +38,7 @@ from quarterjack.owner.runs.submit import (
 )
 from quarterjack.state.before_start import resubmit
 from quarterjack.state.waits.park import MAX_WAIT, RUN, next_check, wait_id
-from quarterjack.state.waits.unique import KeyHolders, OnDuplicate, UniqueSpec, has_begun, holders
+from quarterjack.state.waits.unique import KeyHolders, UniqueSpec, has_begun, holders
 from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.stores.unique_keys import UniqueKey
 

@@ -145,6 +145,7 @@ class AsyncScheduler(AsyncBase):
     # Runs.
 
     submit = awaited(Scheduler.submit)
+    submit_all = awaited(Scheduler.submit_all)
     get_run = awaited(Scheduler.get_run)
     cancel_run = awaited(Scheduler.cancel_run)
     cancel_runs = awaited(Scheduler.cancel_runs)

@@ -6,12 +6,21 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
 from quarterjack.domain.names import check_name, one_off_ref
-from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord, overrides
+from quarterjack.domain.policies import (
+    DeliveryWord,
+    OnDuplicate,
+    OnDuplicateWord,
+    Overrides,
+    PriorityWord,
+    Retry,
+    StartWord,
+    overrides,
+)
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
@@ -19,11 +28,12 @@ from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.runs import submit as submitting
 from quarterjack.owner.runs.submit import SameTime
-from quarterjack.owner.runs.unique import submit_unique
 from quarterjack.sdk.base import NONE, SchedulerBase
 from quarterjack.sdk.requests import PendingPayload
 from quarterjack.sdk.views import Run
-from quarterjack.state.waits.unique import OnDuplicate, OnDuplicateWord, UniqueSpec
+
+if TYPE_CHECKING:
+    from quarterjack.state.waits.unique import UniqueSpec
 
 _T = TypeVar("_T")
 
@@ -96,6 +106,8 @@ class SubmitMethods(SchedulerBase):
         self._take(RateWord.RUNS)
         same_time = SameTime.DELAY if run_at is None else SameTime.DUE
         if spec is not None:
+            from quarterjack.owner.runs.unique import submit_unique  # noqa: PLC0415 (who has no unique keys does not load it)
+
             run, keyed = replace(run, unique=spec.key), idempotency_key is not None
             done = submit_unique(run, pending.of_run, spec, self._context, same_time=same_time, keyed=keyed)
             return self._access.run_view(done)
@@ -135,6 +147,8 @@ def _unique_spec(
             if value is not None:
                 raise InvalidInput(field, value, "was given without unique", "give unique, a key, or leave it out")
         return None
+    from quarterjack.state.waits.unique import UniqueSpec  # noqa: PLC0415 (as above)
+
     check_name(key, "unique")
     known = [each.value for each in OnDuplicate]
     if on_duplicate is not None and on_duplicate not in known:

@@ -10,23 +10,9 @@ after          is followed by one more run, which starts when it has ended, with
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Literal
-
+from quarterjack.domain.policies import OnDuplicate
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.values import value
-
-
-class OnDuplicate(StrEnum):
-    """What becomes of a submission whose unique key a run has."""
-
-    RETURN = "return"  # nothing: that run is returned
-    REFUSE = "refuse"  # Conflict, which names that run
-    REPLACE = "replace"  # that run gets the new payload, time and policies if it has not begun
-    AFTER = "after"  # one more run starts when that one has ended; a further submission gives its payload to this run
-
-
-OnDuplicateWord = OnDuplicate | Literal["return", "refuse", "replace", "after"]
 
 
 @value(kw_only=True)

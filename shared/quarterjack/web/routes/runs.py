@@ -15,11 +15,10 @@ from starlette.responses import Response
 
 from quarterjack.apply.fields import RETRY
 from quarterjack.domain.history.entry import RunKind
-from quarterjack.domain.policies import Delivery, Priority, Retry, Start
+from quarterjack.domain.policies import Delivery, OnDuplicate, Priority, Retry, Start
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput, NotFinished
 from quarterjack.sdk.runs import pauses_until_ended
-from quarterjack.state.waits.unique import OnDuplicate
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.fields import (
