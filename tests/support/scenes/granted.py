@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quarterjack import Context, Grant, Registry, Scheduler, Tenants
+from quarterjack import Context, Grant, Registry, Scheduler, Submission, Tenants
 from quarterjack.apply.plan import ApplyAction, ApplyPlan, PlannedChange
 from quarterjack.declare import declaration
 from quarterjack.domain.names import callback_token
@@ -172,6 +172,7 @@ CASES: tuple[Case, ...] = (
     ),
     *(case("carry_out", verb, carried_out(act)) for act, verb in DECLARED),
     case("submit", V.SUBMIT, lambda on, of: on.submit(of.job, delay=60)),
+    case("submit_all", V.SUBMIT, lambda on, of: on.submit_all([Submission(of.job, delay=60)], on_end=of.job)),
     case("trigger", V.TRIGGER, lambda on, of: on.trigger(of.name)),
     case("get_run", V.READ_RUNS, lambda on, of: on.get_run(of.run)),
     case("wait_for", V.READ_RUNS, lambda on, of: on.wait_for(of.run, timeout=0.001)),
