@@ -97,21 +97,22 @@ def test_a_call_that_is_wrong_as_a_whole_writes_nothing(given: dict[str, Any], f
     assert (world.memory.runs(), world.memory.entries()) == ([], [])
 
 
-def test_ten_thousand_take_a_fifth_of_the_requests_of_single_submits_at_most() -> None:
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.check)])
+def test_they_take_a_fifth_of_the_requests_of_single_submits_at_most(count: int) -> None:
     world, faults, single = World(), Faults(), Faults()
     owner = world.owner(single)
     owner.submit("note")
     single.calls.clear()
     owner.submit("note")
-    batch = world.owner(faults).submit_all(notes(10_000))
+    batch = world.owner(faults).submit_all(notes(count))
     requests = Counter(verb for verb in faults.verbs())
-    assert len(world.memory.runs()) == 10_002
+    assert len(world.memory.runs()) == count + 2
     assert not batch.refused
-    calls = 10_000 * len(single.calls)
+    calls = count * len(single.calls)
     # A call of the memory installation stands for requests of 25 rows, or of 10 messages.
     spent = (
-        3 * 10_000 / 25
-        + 10_000 / 10
+        3 * count / 25
+        + count / 10
         + requests.total()
         - sum(requests[verb] for verb in ("put", "claim", "send", "remove"))
     )
