@@ -60,6 +60,7 @@ class ErasingScene:
         self.jobs.job("note")(self._note)
         self.jobs.job("fail", retry=Retry(max_attempts=2, base=10, jitter=0))(self._fail)
         self.jobs.job("hang")(self._note)
+        self.jobs.job("ask")(self._ask)
         self.harness = Harness(self.jobs, at=START, tenant=ERASED)
         self.clock, self.memory, self.services = self.harness.clock, self.harness.memory, self.harness._services
 
@@ -68,6 +69,10 @@ class ErasingScene:
         ctx.step("first", lambda: payload)
         ctx.checkpoint(payload)
         return payload
+
+    @staticmethod
+    def _ask(ctx: Context, payload: Any) -> Any:
+        return [ctx.gather([ctx.submit("note", payload, step="child")]), ctx.wait_for("answer"), ctx.wait_for("other")]
 
     @staticmethod
     def _fail(ctx: Context, payload: Any) -> None:
@@ -107,6 +112,7 @@ class ErasingScene:
         scheduler.submit("note", text * 100)
         scheduler.submit("note", text * (_LARGE // len(text)))
         scheduler.submit("note", text, run_at=from_ms(self.clock() + 300 * DAY))
+        scheduler.signal(scheduler.submit("ask", text).id, "answer", text)  # it parks for the other one
         scheduler.trigger("s", payload=text * (_LARGE // len(text)))
         scheduler.freeze(self.clock.now() + timedelta(minutes=1), reason=text)
         scheduler.thaw()

@@ -39,6 +39,12 @@ def approve(ctx: Context, payload: Any) -> dict[str, Any]:
     return {"answer": answer, "pid": os.getpid()}
 
 
+@registry.job("family", isolation="process")
+def family(ctx: Context, payload: int) -> dict[str, Any]:
+    children = [ctx.submit("add", {"a": number, "b": 1}, step=f"add-{number}") for number in range(payload)]
+    return {"sums": [end["sum"] for end in ctx.gather(children)], "pid": os.getpid()}
+
+
 @registry.job("add", isolation="process")
 def add(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
     return {"sum": payload["a"] + payload["b"], "pid": os.getpid(), "stdin": sys.stdin.read()}

@@ -13,6 +13,7 @@ from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Conflict, Throttled
 from quarterjack.fires.wait_queue import permits_of
 from quarterjack.testing import Harness
+from quarterjack.worker.execution.settle import release_run
 
 from tests.support.open_breakers import open_breaker
 from tests.support.scenes.parking import HOUR, Parking
@@ -329,6 +330,24 @@ def test_the_auditor_leaves_parked_runs_and_sends_for_those_that_are_overdue() -
     world.live(60)
     assert world.state(nap) == "SUCCEEDED"
     assert "no signal 'go' came" in (world.scheduler.get_run(ask.id).error or "")
+
+
+@pytest.mark.parametrize("job", ["ask", "nap", "ask-once"])
+def test_a_worker_that_is_told_to_stop_while_a_run_parks_gives_it_back_or_has_parked_it(job: str) -> None:
+    world = Parking()
+    released = list[bool]()
+
+    def stops() -> None:
+        released.extend(release_run(worker, ticket) for ticket in worker.heartbeat.all())
+
+    faults = Faults().at("park", before=stops)
+    worker = world.worker(faults)
+    run = world.scheduler.submit(job)
+    world.work(worker)
+    world.scheduler.signal(run.id, "go", 1)
+    world.live(2 * HOUR)
+    assert released == [job != "ask-once"]
+    assert world.state(run) == "SUCCEEDED"
 
 
 def test_a_timer_stays_while_its_run_has_not_parked_yet() -> None:

@@ -60,6 +60,17 @@ def test_a_wait_parks_the_run_and_its_schema_binds_the_sender(stage: Stage) -> N
     assert ended.result["pid"] != os.getpid()
 
 
+def test_a_job_gathers_its_children(stage: Stage) -> None:
+    run = stage.run("family", 2)
+    assert (run.state, run.reason) == (RunState.PARKED, "waits for 2 of 2 children: add-0, add-1")
+    for _ in range(2):  # the children, and the slice that they wake
+        stage.work()
+    ended = stage.scheduler.get_run(run.id)
+    assert (ended.state, ended.result["sums"], ended.attempt) == (RunState.SUCCEEDED, [1, 2], 1)
+    children = [one for one in stage.memory.runs(None) if one.parent == run.id]
+    assert [child.state for child in children] == [RunState.SUCCEEDED] * 2
+
+
 def test_a_typed_payload_arrives_converted(stage: Stage) -> None:
     run = stage.run("add-typed", Sum(1, 2))
     assert run.state is RunState.SUCCEEDED, run.error
