@@ -98,6 +98,26 @@ def test_parked_runs_count_as_waiting_runs() -> None:
     harness.scheduler.submit("ask")
 
 
+def test_the_history_lists_parked_runs_of_every_kind() -> None:
+    registry = Registry()
+    registry.job("ask")(lambda ctx, payload: ctx.wait_for("go"))
+    registry.job("note")(lambda ctx, payload: None)
+    harness = Harness(registry, at=START, tenant="acme")
+    one_off, scheduler = harness.scheduler.submit("ask"), harness.scheduler
+    scheduler.create_schedule("s", "ask", "rate(1 hour)")
+    scheduler.submit("note")
+    harness.advance(hours=2, minutes=5)
+    fires = [run.id for run in harness.runs() if run.schedule and run.state == "PARKED"]
+    assert len(fires) == 2
+    assert {run.id for run in scheduler.list_runs(state="PARKED").items} == {one_off.id, *fires}
+    assert {run.id for run in scheduler.list_runs("s", state="PARKED").items} == set(fires)
+    scheduler.signal(fires[0], "go", 1)
+    harness.advance(minutes=5)
+    assert fires[0] not in {run.id for run in scheduler.list_runs(state="PARKED").items}
+    days = scheduler.stats(job="ask", since=START, until=harness.clock.now())
+    assert [dict(day.outcomes) for day in days] == [{"SUCCEEDED": 1}]
+
+
 # Deadlines.
 
 

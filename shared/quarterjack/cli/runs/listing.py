@@ -44,6 +44,7 @@ _FOUND = (
     Column("error_type", drop=2, cut=12),
     Column("lateness", drop=5, show=lateness),
     Column("attempt", drop=6),
+    Column("waits", drop=7, cut=12, show=lambda run: run.reason if run.awaits else ""),
     Column("id"),
 )
 
