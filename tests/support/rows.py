@@ -151,6 +151,10 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         "continue": (build(leasing.continue_, now=NOW, **fence), HELD),
         "park": (build(waiting.park, now=NOW, number=3, wait=A_WAIT, **fence), HELD - ASKED),
         "wake": (build(waiting.wake, number=2, now=NOW), PARKED),
+        "prolong": (
+            build(waiting.prolong, number=2, now=NOW, wake_at=NOW + 2 * LEASE, not_before=NOW + 2 * LEASE),
+            NOT_DUE,
+        ),
         "unpark": (build(waiting.unpark, number=2, revision=2, now=NOW, payload="{}"), UNBEGUN),
         "cancelled": (build(leasing.cancelled, reason="requested", failure=None, **end, **fence), HELD),
         "retry": (build(leasing.retry, not_before=NOW + MINUTE, failure=BOOM, **fence), HELD),

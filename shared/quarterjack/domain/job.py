@@ -16,6 +16,8 @@ from quarterjack.values import value
 
 JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
+Seconds = float | timedelta | None
+Schema = Mapping[str, Any]
 
 
 class TypedPayload(Protocol):
@@ -64,9 +66,7 @@ class Job:
     queue: str | None = None  # name of the declared queue that its runs go to; None: the default one
     check: Callable[[Any], object] | None = None  # raises ValueError for a payload that the job cannot use
     payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
-    by_name: bool = (
-        False  # its payload decides what it does: a tenant may run it only if its profile names it, without `*`
-    )
+    by_name: bool = False  # its payload decides what it does: a profile has to name it, without `*`
     schema: FittedPayload | None = None  # what its payload has to fit, beside its type
 
 
@@ -88,10 +88,10 @@ class Child:
 class JobWaits(Protocol):
     """The methods of a context that end the slice of a job that has to wait."""
 
-    def sleep(self, seconds: float | timedelta | None, until: datetime | None) -> Any:
+    def sleep(self, seconds: Seconds, until: datetime | None) -> Any:
         """See ``Context.sleep``."""
 
-    def wait_for(self, name: str, timeout: float | timedelta | None, schema: Mapping[str, Any] | None) -> Any:
+    def wait_for(self, name: str, timeout: Seconds, schema: Schema | None, heartbeat: Seconds) -> Any:
         """See ``Context.wait_for``."""
 
     def submit(self, job: JobRef, payload: Any, step: str, options: Mapping[str, Any]) -> Any:
@@ -208,7 +208,7 @@ class Context:
         """The last checkpoint of this run; None if there is none."""
         return self.effects.resume
 
-    def sleep(self, seconds: float | timedelta | None = None, *, until: datetime | None = None) -> Any:
+    def sleep(self, seconds: Seconds = None, *, until: datetime | None = None) -> Any:
         """Wait for ``seconds`` (a year at most), or ``until`` a time (aware), without a worker: the run parks.
 
         A run that parks gives its worker back. When the wait is over the job is called again from its beginning, with its steps, sleeps,
@@ -218,7 +218,7 @@ class Context:
         return self.effects.waits.sleep(seconds, until)
 
     def wait_for(
-        self, name: str, *, timeout: float | timedelta | None = None, schema: Mapping[str, Any] | None = None
+        self, name: str, *, timeout: Seconds = None, schema: Schema | None = None, heartbeat: Seconds = None
     ) -> Any:
         """Wait for a signal that ``Scheduler.signal(run_id, name, payload)`` sends; its payload. The run parks as in ``sleep``.
 
@@ -227,8 +227,9 @@ class Context:
 
         ``schema`` is a JSON Schema (2020-12) that the answer has to fit: ``Scheduler.signal`` refuses another one. One that came before
         the wait, and does not fit, fails the run for good (Permanent). Raises InvalidInput for a schema that cannot be used.
+        ``heartbeat``: the wait also ends so many seconds after its begin, and after the last ``Scheduler.heartbeat``.
         """
-        return self.effects.waits.wait_for(name, timeout, schema)
+        return self.effects.waits.wait_for(name, timeout, schema, heartbeat)
 
     def callback_token(self, name: str) -> str:
         """A token for an outside system: its ``Scheduler.complete(token, result)`` or ``fail`` answers ``ctx.wait_for(name)``."""

@@ -85,6 +85,7 @@ CALLS: Mapping[str, Call] = {
     "signal": _call(About.RUN, Verb.SIGNAL),
     "complete": _call(About.RUN, Verb.SIGNAL),
     "fail": _call(About.RUN, Verb.SIGNAL),
+    "heartbeat": _call(About.RUN, Verb.SIGNAL),
     "signal_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),

@@ -191,6 +191,7 @@ CASES: tuple[Case, ...] = (
     ),
     case("complete", V.SIGNAL, lambda on, of: on.complete(callback_token(of.run, "go"))),
     case("fail", V.SIGNAL, lambda on, of: on.fail(callback_token(of.run, "go"), "no")),
+    case("heartbeat", V.SIGNAL, lambda on, of: on.heartbeat(callback_token(of.run, "go"))),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
     case("list_dead", V.READ_RUNS, lambda on, of: on.list_dead(job=of.job)),

@@ -199,6 +199,7 @@ def made_transitions() -> Iterator[Transition]:
         "failure": BOOM,
         "fence": 1,
         "number": 1,
+        "wake_at": 1,
         "wait": WaitSpec(awaits="sleep", reason="r", wake_at=1, not_before=1, asked="[]", asked_before=1),
         "token": "t",
         "worker": "w",

@@ -34,6 +34,7 @@ GIVEN: dict[str, Any] = {
     "failure": BOOM,
     "fence": 1,
     "number": 1,
+    "wake_at": NOON + 2,
     "wait": WaitSpec(awaits="sleep", reason="r", wake_at=NOON, not_before=NOON),
     "parked": False,
     "order": a_run(payload="1"),
@@ -86,6 +87,7 @@ def rows(state: RunState) -> Iterator[Row]:
             "skipped": 7,
             "skipped_until": NOON,
             "wait_no": 1,
+            "wake_at": NOON + 1,
         }
         row |= {"cancel_requested": True} if cancelled else {}
         yield row | ({"unstarted": True} if unstarted and refused else {})

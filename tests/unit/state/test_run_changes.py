@@ -44,6 +44,7 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "park": TransitionKind.PARKED,
     "wake": TransitionKind.WOKEN,
     "unpark": TransitionKind.WOKEN,
+    "prolong": None,
     "resubmit": TransitionKind.TAKEN_OVER,  # as reschedule
     "cancelled": TransitionKind.CANCELLED,
     "retry": TransitionKind.RETRIED,

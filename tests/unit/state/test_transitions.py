@@ -72,6 +72,8 @@ SPOILT: list[tuple[str, dict[str, Any]]] = [
     ("park", {"fence": 2}),
     ("wake", {"number": 1}),
     ("wake", {"number": 3}),
+    ("prolong", {"number": 1}),
+    ("prolong", {"now": 2 * NOW}),
     ("cancelled", {"fence": 2}),
     ("retry", {"fence": 2}),
     ("release", {"fence": 2}),

@@ -177,6 +177,12 @@ def fail(
 
 
 @app.command()
+def heartbeat(shell: Shell, token: Token) -> None:
+    """Say that what a run waits for goes on, by the callback token that its job has handed out."""
+    shell.show(shell.scheduler.heartbeat(token))
+
+
+@app.command()
 def wait(
     shell: Shell,
     run_id: RunId,

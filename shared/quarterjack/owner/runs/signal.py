@@ -3,6 +3,8 @@
     audit entry and signal, one transaction ─► read the run ─► wake it, if it waits for this ─► its message
 
 A process that dies before the wake leaves a signal that the run's timer finds. A repeated call finds its own signal.
+
+A heartbeat of something started elsewhere moves the end of the wait: one guarded transition on the parked row.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import logging
 from collections.abc import Callable
 
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.run import RunRow
+from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import Conflict, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.parking import notify_waiting
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
+from quarterjack.state.waits.park import prolong, signal_of
+from quarterjack.state.waits.terms import after_heartbeat
 from quarterjack.stores.waits import FAILURE, SignalRow
 
 log = logging.getLogger(__name__)
@@ -69,3 +73,27 @@ def check_terms(
         warn(f"signal={name!r}: {why}; {REMEDY}")
         return
     PayloadSchema(terms.schema).check(payload, name)
+
+
+def heartbeat(run: RunRow, name: str, context: FireContext) -> RunRow:
+    """Prolong the run's wait for a signal; the run as it is then. A run that has not parked yet, or has the signal, stays as it is.
+
+    Raises Conflict for a run that has ended, waits for something else, or needs no heartbeats, and for a wait that is over; Unavailable.
+    """
+    if run.is_terminal:
+        raise Conflict(f"run_id={str(run.ref)!r}: it is {run.state}, so nothing waits for signal {name!r}")
+    if run.state is not RunState.PARKED:
+        return run
+    if signal_of(run) != name:
+        raise Conflict(f"run_id={str(run.ref)!r}: it waits for {run.awaits!r}, not for signal {name!r}")
+    terms = context.services.waits.terms(run.ref, name)
+    if terms is None or terms.heartbeat is None:
+        remedy = "ctx.wait_for(name, heartbeat=seconds) makes one that does"
+        raise Conflict(f"run_id={str(run.ref)!r}: its wait for signal {name!r} needs no heartbeats; {remedy}")
+    now = context.clock()
+    wake_at, not_before = after_heartbeat(terms, now)
+    move = prolong(number=run.wait_no, now=now, wake_at=wake_at, not_before=not_before)
+    moved = context.services.ledger.move(run.ref, move)
+    if moved.run is None or (not moved.applied and moved.run.state is RunState.PARKED):
+        raise Conflict(f"run_id={str(run.ref)!r}: its wait for signal {name!r} is over")
+    return moved.run

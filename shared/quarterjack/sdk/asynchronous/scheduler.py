@@ -154,6 +154,7 @@ class AsyncScheduler(AsyncBase):
     signal = awaited(Scheduler.signal)
     complete = awaited(Scheduler.complete)
     fail = awaited(Scheduler.fail)
+    heartbeat = awaited(Scheduler.heartbeat)
     signal_link = awaited(Scheduler.signal_link)
 
     # Runs outside of the expression, and many schedules at once.

@@ -16,8 +16,9 @@ from quarterjack.domain.tenants.caller import MAX_REASON
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.owner.runs.signal import send_signal
+from quarterjack.owner.runs.signal import heartbeat, send_signal
 from quarterjack.sdk.base import SchedulerBase
+from quarterjack.sdk.views import Run
 from quarterjack.stores.waits import FAILURE
 
 
@@ -82,6 +83,17 @@ class SignalMethods(SchedulerBase):
         if not is_text(error, MAX_REASON) or not error.strip():
             raise InvalidInput("error", error, "is not the text of an error", f"use 1 to {MAX_REASON:,} characters")
         return self._send_signal(run_id, name, error, FAILURE)
+
+    def heartbeat(self, token: str) -> Run:
+        """Say that what a run waits for goes on, by the callback token: a wait with ``heartbeat=`` ends so long after this call.
+
+        Returns the run; ``wake_at`` is the new end of its wait. A run that has not parked yet stays as it is. Raises InvalidInput,
+        NotFound, Conflict (the run has ended, its wait is over or takes no heartbeats), Throttled, Unavailable.
+        """
+        run_id, name = parse_callback_token(token)
+        run = self._access.read_run(run_id, Verb.SIGNAL)
+        self._take(RateWord.CHANGES)
+        return self._access.run_view(heartbeat(run, name, self._context))
 
     def _send_signal(self, run_id: str, name: str, payload: Any, channel: str | None = None) -> SignalReceipt:
         run = self._access.read_run(run_id, Verb.SIGNAL)

@@ -85,7 +85,8 @@ def _within(old: RunRow, new: RunRow) -> TransitionKind | None:
             return TransitionKind.LEASED
         return TransitionKind.CANCEL_REQUESTED if new.cancel_requested and not old.cancel_requested else None
     if new.state is not RunState.QUEUED and new.revision == old.revision:
-        return TransitionKind.HASTENED if new.not_before != old.not_before else None
+        is_hastened = new.state is not RunState.PARKED and new.not_before != old.not_before
+        return TransitionKind.HASTENED if is_hastened else None  # a heartbeat of a wait is none
     if (new.revision, new.backfill) != (old.revision, old.backfill):
         return TransitionKind.RESCHEDULED if new.ref.is_one_off else TransitionKind.TAKEN_OVER
     return TransitionKind.QUEUED if new.reason != old.reason else None

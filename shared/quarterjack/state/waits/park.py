@@ -117,6 +117,18 @@ def unpark(*, number: int, revision: int, now: int, payload: str | None = None) 
     )
 
 
+def prolong(*, number: int, now: int, wake_at: int, not_before: int) -> Transition:
+    """A heartbeat of what a parked run waits for: its wait ends at ``wake_at``. ``number``: of the wait, which is not over."""
+    mine = all_of(in_state(RunState.PARKED), Compare("wait_no", "=", number))
+    return Transition(
+        name="prolong",
+        to=None,
+        guard=all_of(mine, Compare("wake_at", ">=", now + 1)),
+        changes={"wake_at": wake_at, "not_before": not_before},
+        already=all_of(mine, Compare("wake_at", "=", wake_at)),
+    )
+
+
 def signal_of(run: RunRow) -> str | None:
     """The name of the signal that a run waits for, or waited for last; None: it is something else."""
     return run.awaits.removeprefix(SIGNAL) if run.awaits and run.awaits.startswith(SIGNAL) else None

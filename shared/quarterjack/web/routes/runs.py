@@ -222,6 +222,12 @@ def fail(call: Call, token: CallbackToken, body: FailRequest) -> Response:
     return call.answer(call.scheduler.fail(token, body.error))
 
 
+@router.post("/callbacks/{token}/heartbeat", responses=answers(views.RUN.model))
+def heartbeat(call: Call, token: CallbackToken) -> Response:
+    """Say that what a run waits for goes on, by its callback token. `wake_at` of the run is the new end of its wait."""
+    return call.answer(call.scheduler.heartbeat(token))
+
+
 async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
     """Wait until a run has ended, or so many seconds; False as soon as the client is gone, for whom nothing is read any more.
 

@@ -25,6 +25,7 @@ from quarterjack.state.transition import Transition
 from quarterjack.state.waits.asked import child_ref, steps_of
 from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, next_check, park, wait_id
 from quarterjack.state.waits.retention import recorded_until
+from quarterjack.state.waits.terms import terms_of
 from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, Parked
@@ -40,7 +41,8 @@ def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) 
         _store(worker, run, BesideKind.ASKED, f"{before:06d}", latest)
         latest, before = None, len(result.asked)
     if result.terms is not None:
-        _store(worker, run, BesideKind.WAIT, result.awaits.removeprefix(SIGNAL), result.terms)
+        terms = replace(terms_of(result.terms), leased_by=_expires_at(leased)).text
+        _store(worker, run, BesideKind.WAIT, result.awaits.removeprefix(SIGNAL), terms)
     wait = WaitSpec(
         awaits=result.awaits,
         reason=result.reason,
@@ -90,8 +92,14 @@ def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
 
 def not_before_of(leased: LeasedRun, result: Parked) -> int:
     """UTC ms from which the run may be leased: the end of its wait, or of its deadline, by which it is expired."""
+    expires = _expires_at(leased)
+    return result.wake_at if expires is None else min(result.wake_at, expires)
+
+
+def _expires_at(leased: LeasedRun) -> int | None:
+    """UTC ms from which the run is EXPIRED in place of leased; None: it has no deadline."""
     deadline = leased.policies.deadline
-    return result.wake_at if deadline is None else min(result.wake_at, leased.run.due + int(deadline * SECOND) + 1)
+    return None if deadline is None else leased.run.due + int(deadline * SECOND) + 1
 
 
 def is_over_already(worker: WorkerContext, run: RunRow | None) -> bool:

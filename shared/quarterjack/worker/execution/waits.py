@@ -75,24 +75,32 @@ class RunWaits:
                 return _answer(None)
             raise self._park(SLEEP, wake_at, f"sleeps until {_iso(wake_at)}")
 
-    def wait_for(self, name: str, timeout: Seconds | None, schema: Mapping[str, Any] | None) -> Any:
+    def wait_for(
+        self, name: str, timeout: Seconds | None, schema: Mapping[str, Any] | None, heartbeat: Seconds | None
+    ) -> Any:
         check_name(name, "name")
         fits = None if schema is None else answer_schema(schema)
         limit = MAX_WAIT if timeout is None else _ms("timeout", timeout)
+        beat = None if heartbeat is None else _heartbeat(heartbeat)
         with self._lock:
             known = self._ask(f"signal {name}")
             run, now = self._leased.run, self._store.now()
             is_last = known and run.awaits == SIGNAL + name and len(self._asked) == len(self._record)
-            wake_at = run.wake_at if is_last and run.wake_at is not None else now + limit
+            wake_at = run.wake_at if is_last and run.wake_at is not None else now + min(limit, beat or limit)
             signal = self._store.signal(name)
             if signal is None and now >= wake_at:
                 signal = self._store.time_out(name)
             if signal is None:
-                terms = WaitTerms(schema=fits.schema).text if fits is not None and not known else None
+                terms = None
+                if not known and not (fits is None and beat is None):
+                    schema = None if fits is None else fits.schema
+                    terms = WaitTerms(schema=schema, heartbeat=beat, ends_at=now + limit).text
                 reason = f"waits for signal {name!r} until {_iso(wake_at)}"
                 raise self._park(SIGNAL + name, wake_at, reason, terms)
             if signal["payload"] is None:
-                raise WaitTimedOut(f"no signal {name!r} came until {_iso(signal['at'])}")
+                raise WaitTimedOut(
+                    f"no signal {name!r}{' and no heartbeat' if beat else ''} came until {_iso(signal['at'])}"
+                )
             if signal.get("channel") == FAILURE:
                 raise CallbackFailed(f"signal {name!r}: {json.loads(signal['payload'])}")
             if fits is not None:
@@ -179,6 +187,13 @@ class RunWaits:
         asked = tuple(self._asked)
         self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=asked, terms=terms)
         return Parking(reason)
+
+
+def _heartbeat(given: Seconds) -> int:
+    found = _ms("heartbeat", given)
+    if found <= 0:
+        raise InvalidInput("heartbeat", given, "is no time between two heartbeats", "use a number of seconds over 0")
+    return found
 
 
 async def _ready(value: Any) -> Any:
