@@ -397,3 +397,20 @@ def test_a_tick_says_how_long_the_runs_that_it_checks_have_waited() -> None:
     assert {kind for kind, _ in ages} == {"signal", "children"}
     assert max(age for _, age in ages) > 2 * HOUR * SECOND
     assert len([age for kind, age in ages if kind == "children" and age > 2 * HOUR * SECOND]) in (0, 1), "once an hour"
+
+
+def test_the_cancellation_of_a_backfill_ends_its_parked_runs_and_a_pause_leaves_them() -> None:
+    world = Parking()
+    world.scheduler.create_schedule("s", "ask", "rate(1 hour)")
+    filled = world.scheduler.backfill(
+        "s", world.at + timedelta(hours=-2), world.at, current=True, dry_run=False, concurrency=5
+    )
+    world.live(130)
+    runs = [str(run.ref) for run in world.memory.runs() if run.backfill]
+    assert [world.state(run) for run in runs] == ["PARKED", "PARKED"]
+    world.scheduler.pause_backfill("s", filled.id or "")
+    world.scheduler.signal(runs[0], "go", 1)
+    world.live(60)
+    assert [world.state(run) for run in runs] == ["SUCCEEDED", "PARKED"]
+    world.scheduler.cancel_backfill("s", filled.id or "")
+    assert [world.state(run) for run in runs] == ["SUCCEEDED", "CANCELLED"]
