@@ -24,8 +24,8 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a parked run may be leased after its deadline",
         "worker/execution/park.py",
-        "return result.wake_at if deadline is None else min(",
-        "return result.wake_at if deadline is None else max(",
+        "return result.wake_at if expires is None else min(",
+        "return result.wake_at if expires is None else max(",
     ),
     (
         "the worker that parks a run does not check again",
@@ -114,8 +114,8 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a wait begins anew with each call",
         "worker/execution/waits.py",
-        "wake_at = run.wake_at if is_last and run.wake_at is not None else now + limit",
-        "wake_at = now + limit",
+        "wake_at = run.wake_at if is_last and run.wake_at is not None else now + min(limit, beat or limit)",
+        "wake_at = now + min(limit, beat or limit)",
     ),
     (
         "the order of requests is not checked",
