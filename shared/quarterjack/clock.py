@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from email.utils import parsedate
 from functools import partial
 
 log = logging.getLogger(__name__)
@@ -69,6 +68,8 @@ class SteadyClock:
         if date is None or date == self._heard:
             return
         self._heard = date
+        from email.utils import parsedate  # noqa: PLC0415 (it loads sockets, which an answer has needed)
+
         parsed, steady = parsedate(date), self.steady()
         if parsed is None or not 0 <= steady - since <= SLOW:
             return

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import lru_cache
-from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -41,6 +40,8 @@ def parts_of_url(url: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def encodings(value: str) -> tuple[str, ...]:
     """A value, and how texts write it: percent signs, JSON, HTML, ``repr``, hexadecimal, and base64, also of a longer text around it."""
+    from html import escape  # noqa: PLC0415 (a table of 2,000 names, for who has secrets)
+
     raw = value.encode("utf-8", "surrogatepass")
     percent = (
         quote(value, safe="", errors="replace"),
