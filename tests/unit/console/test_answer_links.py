@@ -142,6 +142,7 @@ def test_a_form_of_another_site_answers_nothing() -> None:
     browser, run = waiting()
     link = link_of(browser, run)
     assert confirmed(browser, link, site="cross-site")[0] == 403
+    assert confirmed(browser, link, site=None, origin="https://elsewhere.example")[0] == 403, "of an older browser"
     assert browser.scheduler.get_run(run.id).state is RunState.PARKED
 
 
