@@ -247,22 +247,16 @@ class Diverged(JobSignal):
         self.place, self.recorded, self.asked = place, recorded, asked
 
 
-class WaitTimedOut(JobSignal, TimeoutError):
+class WaitTimedOut(Permanent, TimeoutError):
     """No signal came within the time that ``ctx.wait_for`` allows."""
 
-    permanent = True  # the next attempt would find the same
 
-
-class CallbackFailed(JobSignal):
+class CallbackFailed(Permanent):
     """An outside system has failed what ``ctx.wait_for`` waits for: ``Scheduler.fail(token, error)``."""
 
-    permanent = True  # the next attempt would find the same
 
-
-class ChildFailed(JobSignal):
+class ChildFailed(Permanent):
     """A child of ``ctx.gather`` ended without success: ``run_id``, its ``step``, its ``state``, the text of its last ``error``."""
-
-    permanent = True  # the next attempt would find the same
 
     def __init__(self, run_id: str, step: str, state: str, error: str = "") -> None:
         super().__init__(f"child {step!r} (run {run_id}) is {state}" + (f": {error}" if error else ""))
