@@ -25,6 +25,16 @@ def test_a_run_is_submitted_once_and_read() -> None:
     assert api.get(f"/runs/{run['url_id']}/why")["verdict"] == "RAN"
 
 
+def test_of_a_unique_key_one_run_is_submitted() -> None:
+    api = Api()
+    run = api.post("/runs", RUN | {"unique": "k", "delay": 60}, 201)
+    assert api.post("/runs", RUN | {"unique": "k", "unique_for": 3600}, 201)["id"] == run["id"]
+    status, problem = api.problem("POST", "/runs", RUN | {"unique": "k", "on_duplicate": "refuse"})
+    assert (status, problem["code"]) == (409, "conflict")
+    assert api.problem("POST", "/runs", RUN | {"unique": "k", "on_duplicate": "debounce"})[1]["field"] == "on_duplicate"
+    assert api.problem("POST", "/runs", RUN | {"unique_for": 60})[1]["field"] == "unique_for"
+
+
 def test_when_and_how_it_runs_is_told() -> None:
     api = Api()
     words = {"run_at": "2026-05-05T09:00:00+02:00", "retry": {"max_attempts": 7}, "timeout": 5, "deadline": 60}

@@ -16,7 +16,8 @@ from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, R
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import InvalidInput, QuarterjackError, Throttled
+from quarterjack.domain.times import SECOND
+from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.owner.runs.submit import SameTime
 from quarterjack.sdk.session import over
 from quarterjack.sdk.submissions.submit import SubmitMethods
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from quarterjack.owner.runs.batch import BatchItem, ItemResult
 
 MAX_ITEMS = 10_000  # of one call
+_STEP = 0.1  # seconds of patience that are not counted
 _KEY = 190  # characters of a batch's key: the ids of its items are longer
 
 
@@ -148,7 +150,7 @@ class BatchMethods(SubmitMethods):
         results: dict[int, ItemResult] = {}
         orders: dict[int, BatchItem] = {}
         numbers: dict[str, int] = {}  # of the items, by the ids of their runs
-        patient = self
+        patient, began = self, self.session.clock()
         for number, item in enumerate(given, 1):
             try:
                 order = patient._order_of(item, number, batch_id, parent)
@@ -159,8 +161,11 @@ class BatchMethods(SubmitMethods):
                 orders[number] = order
             except QuarterjackError as problem:
                 results[number] = problem
-                if isinstance(problem, Throttled):  # the patience of the call is used up
-                    patient = over(self, replace(self.session, patience=0))
+            left = (
+                self.session.patience - (self.session.clock() - began) / SECOND
+            )  # the patience is that of the whole call
+            if left < patient.session.patience - _STEP:
+                patient = over(self, replace(self.session, patience=max(left, 0.0)))
         answers = submit_many([*orders.values()], self._context)
         return results | dict(zip(orders, answers, strict=True))
 

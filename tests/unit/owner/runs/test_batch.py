@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from quarterjack import Retry, RunState, Submission
+from quarterjack import Retry, RunState, Submission, Tenants
 from quarterjack.domain.names import parse_run_id
-from quarterjack.errors import Conflict, InvalidInput, KeyReused, Unavailable
+from quarterjack.errors import Conflict, InvalidInput, KeyReused, Throttled, Unavailable
 from quarterjack.stores.waits import chunk_of
 from quarterjack.testing import Crash
 
@@ -77,6 +77,19 @@ def test_items_are_refused_one_by_one() -> None:
     assert "is that of item 6" in str(batch.refused[-1].error)
     world.live(60)
     assert worked(world) == {"other": 1, 1: 1, 6: 1, 8: 1}
+
+
+def test_a_tenant_held_to_a_rate_gets_what_its_rate_lets_in_within_the_patience_of_the_call() -> None:
+    world = World()
+    tenants = Tenants(services=world.services, clock=world.clock)
+    tenants.create("acme", limits={"runs_per_second": 5})
+    owner = world.owner()
+    batch = owner.submit_all(notes(200), idempotency_key="b", on_end="once")
+    assert {type(item.error) for item in batch.refused} == {Throttled}
+    assert 0 < len(batch.refused) < 200
+    world.live(60)
+    assert worked(world) == {item.number: 1 for item in batch.items if item.error is None}
+    assert counts(world) == [], "it waits for the others, too"
 
 
 @pytest.mark.parametrize(
