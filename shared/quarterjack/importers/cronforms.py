@@ -1,4 +1,7 @@
-"""The form of a crontab: whether a user stands before each command, by its place, its headings and its words."""
+"""The form of a crontab: whether a user stands before each command, by its place, its headings and its words.
+
+It decides as well what becomes of a backslash in a command.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ _PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
 _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time, and the command
     r"(?:[0-9]+|@(?:daily|weekly|monthly|yearly|annually))[ \t]+[0-9]+[ \t]+(?=[A-Za-z0-9_.:-]{3})[A-Za-z][\w.:-]*[ \t]+\S.*"
 )
+_CONTINUED = re.compile(r"\\\r?\n")  # of anacron
 _USERS_HEADING = re.compile(r"dow\s+user\s+command")
 _USERS_LEGEND = re.compile(r"^#(?:\s*\*){5}\s+user(?:-?name)?\s+command", re.MULTILINE)  # copied into any crontab
 _WHO_HEADING = re.compile(r"^#.*\s(who|user(-?name)?)\s+(command|cmd)\b", re.MULTILINE | re.IGNORECASE)
@@ -56,7 +60,7 @@ def form_of(text: str, source: str) -> CrontabForm:
             return CrontabForm.ANACRON
     entries = [
         line
-        for raw in text.split("\n")
+        for raw in _CONTINUED.sub(" ", text).split("\n")
         if (line := raw.strip(" \t\r")) and line[0] != "#" and not SETTING.fullmatch(line)
     ]
     if entries and all(map(_OF_ANACRON.fullmatch, entries)):
@@ -67,6 +71,15 @@ def form_of(text: str, source: str) -> CrontabForm:
     )
     named = any(first in _ACCOUNTS for first, _ in pairs)
     return CrontabForm.SYSTEM if users and named else CrontabForm.USER
+
+
+def backslashes(command: str, form: CrontabForm) -> list[str]:
+    """What cron or anacron makes of the backslashes in a command, where it stays as it is here."""
+    if form is CrontabForm.ANACRON:
+        return ["a backslash in the command stays; anacron takes each one out"] if "\\" in command else []
+    twice = r"\\ in the command stays, as in cronie; Vixie's and BSD's cron make one backslash of it"
+    last = "cron does not continue a line after a backslash: the command ends here"
+    return [twice] * ("\\\\" in command) + [last] * command.endswith("\\")
 
 
 def doubtful_user(text: str) -> str | None:

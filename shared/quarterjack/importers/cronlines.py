@@ -1,6 +1,7 @@
 """Parser of crontab text: settings, comments and entries, exactly as cron reads them.
 
 cron has no line continuation and no comments after a command. A ``%`` ends the command; the rest of the line is its standard input.
+anacron continues a line after a backslash, with a blank.
 """
 
 from __future__ import annotations
@@ -122,12 +123,9 @@ Read = CrontabSetting | CrontabEntry | UnreadableLine
 
 def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
     """The lines, without comments and empty ones. Raises InvalidInput for one that no crontab has."""
-    comment, continued = (
-        list[str](),
-        False,
-    )  # lines of the comment that may belong to the next entry; the line before goes on
-    for number, raw in enumerate(text.split("\n"), start=1):
-        line = raw.removesuffix("\r")
+    comment = list[str]()  # its lines, which may belong to the next entry
+    continued = False  # the line before goes on
+    for number, line in _numbered(text, form):
         if len(line) > LONGEST:
             remedy = "put the command into a script and call that"
             raise InvalidInput(f"{source}:{number}", without_secrets(line), f"has {len(line):,} characters", remedy)
@@ -146,6 +144,16 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
             comment.append(words)
+
+
+def _numbered(text: str, form: CrontabForm) -> Iterator[tuple[int, str]]:
+    """The lines as cron or anacron takes them, each with the number of its first one."""
+    lines = enumerate((raw.removesuffix("\r") for raw in text.split("\n")), start=1)
+    for number, line in lines:
+        parts = [line]
+        while form is CrontabForm.ANACRON and parts[-1].endswith("\\"):
+            parts[-1:] = [parts[-1][:-1], next(lines, (0, ""))[1]]
+        yield number, " ".join(parts)
 
 
 def is_timed(text: str, form: CrontabForm) -> bool:

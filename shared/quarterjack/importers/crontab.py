@@ -14,7 +14,7 @@ from typing import Any
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
-from quarterjack.importers.cronforms import doubtful_user, form_of, unheaded_user
+from quarterjack.importers.cronforms import backslashes, doubtful_user, form_of, unheaded_user
 from quarterjack.importers.cronlines import (
     CrontabEntry,
     CrontabForm,
@@ -209,10 +209,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         notes.append("% ends the command here, the rest is its standard input; busybox and supercronic read on")
     if later := _PLACEHOLDER.search(line.command):
         notes.append(f"{later[0]} looks like a placeholder that is still to be replaced")
-    if "\\\\" in line.command:
-        notes.append(r"\\ in the command stays, as in cronie; Vixie's and BSD's cron make one backslash of it")
-    if line.command.endswith("\\"):
-        notes.append("cron does not continue a line after a backslash: the command ends here")
+    notes += backslashes(line.command, form)
     skips = is_skipped_while_locked(line.command)
     state.skips = state.skips or skips
     if state.doubt:

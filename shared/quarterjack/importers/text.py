@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 from quarterjack.apply.nodes import LARGEST
@@ -59,6 +60,20 @@ _WRAPPERS = {
     "runuser": ("ugGs", 0),
     "su": ("gGsw", 1),
 }
+_LONG_VALUED = frozenset(  # options of programs that run another one, with a word of its own for their value
+    {
+        "--adjustment",
+        "--chdir",
+        "--class",
+        "--classdata",
+        "--conflict-exit-code",
+        "--directory",
+        "--env-file",
+        "--extra",
+    }
+    | {"--group", "--identifier", "--kill-after", "--package", "--priority", "--project", "--python", "--shell"}
+    | {"--signal", "--timeout", "--unset", "--user", "--wait", "--with"}
+)
 _RUNNERS = {"bundle": "exec", **dict.fromkeys(("poetry", "pipenv", "uv", "pdm", "rye"), "run")}  # and their word for it
 _COMMAND_OPTION = re.compile(r"-[a-z]*c|--command")  # of su, runuser and flock
 _JOINED = re.compile(r"(?<=[A-Za-z_'\"])(?=[<>])")  # program>/dev/null
@@ -70,6 +85,28 @@ _INTERPRETERS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "python", "python2", "python3", "perl", "php", "ruby", "node", "java"}
     | {"run-parts", "invoke-rc.d", "service", "Rscript", "lua"}
 )
+_VALUED: dict[str, Collection[str]] = {  # the options of an interpreter that are followed by a value
+    **dict.fromkeys(
+        ("sh", "bash", "dash", "zsh", "ksh"), frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+    ),
+    "python": {"-W", "-X", "--check-hash-based-pycs"},
+    "php": {"-c", "-d", "-z"},
+    "perl": {"-I"},
+    "ruby": {"-C", "-E", "-I", "-r"},
+    "node": {"-C", "-r", "--conditions", "--env-file", "--import", "--loader", "--require"},
+    "java": {
+        "-cp",
+        "-classpath",
+        "--class-path",
+        "-p",
+        "--module-path",
+        "--add-exports",
+        "--add-modules",
+        "--add-opens",
+    },
+    "run-parts": {"-a", "-u", "--arg", "--regex", "--umask"},
+    "lua": {"-l"},
+}
 
 
 def text_of(data: bytes, source: str) -> str:
@@ -113,7 +150,8 @@ def as_documents(text: str, source: str) -> str:
             ) from None
         except RecursionError:
             raise InvalidInput(source, text[:40], "is too deep", "give what aws prints") from None
-        parts += [gap if gap.endswith("\n") or not parts else f"{gap}\n", "--- ", _PAIR.sub(_joined, text[start:end])]
+        before = gap[: gap.rfind("\n") + 1] or ("\n" if parts else "")  # a marker begins its line
+        parts += [before, "--- ", _PAIR.sub(_joined, text[start:end])]
     return "".join(parts)
 
 
@@ -209,7 +247,7 @@ def _program(words: list[str]) -> str | None:
         if _is_variable(first) or _ASSIGNMENT.fullmatch(first):
             words = list(itertools.dropwhile(lambda word: word.startswith("-"), words))  # its options
         elif _base(first) in _RUNNERS:
-            words.pop(0)
+            words = _wrapped(words[1:], "p", 0)
         elif _base(first) in _WRAPPERS:
             words = _wrapped(words, *_WRAPPERS[_base(first)])
     if not words or _base(words[0]) in _GUARDS or not re.search(r"\w", words[0]):
@@ -218,7 +256,7 @@ def _program(words: list[str]) -> str | None:
     if _unversioned(name) not in _INTERPRETERS:
         return slug(_SUFFIX.sub("", name))
     plain = [word for word in words[1:] if not _is_variable(word)]
-    return _script(plain) or (_unversioned(name) if len(plain) < len(words) - 1 else None)
+    return _script(plain, _unversioned(name)) or (_unversioned(name) if len(plain) < len(words) - 1 else None)
 
 
 def _wrapped(words: list[str], valued: str, before: int) -> list[str]:
@@ -228,19 +266,22 @@ def _wrapped(words: list[str], valued: str, before: int) -> list[str]:
         return words[place + 1 :]
     while words and (words[0].startswith("-") or (words[0].isdecimal() and not before)):
         option = words.pop(0)
-        if len(option) == 2 and option[1] in valued and words:
+        if words and (option in _LONG_VALUED or (len(option) == 2 and option[1] in valued)):
             words.pop(0)
     return words[before:]
 
 
-def _script(words: list[str]) -> str | None:
-    """What an interpreter runs; None for a text on its command line."""
-    for number, word in enumerate(words):
-        if word in ("-e", "-c", "-r"):
+def _script(words: list[str], interpreter: str) -> str | None:
+    """What an interpreter runs, after its options, of which some have a value; None for a text on its command line."""
+    rest, valued, code = iter(words), _VALUED.get(interpreter, ()), inline.code_option(interpreter)
+    for word in rest:
+        if word in valued:
+            next(rest, None)
+        elif word == code:
             return None
-        if word == "-m":
-            return slug("".join(words[number + 1 : number + 2]))
-        if not word.startswith("-"):
+        elif word == "-m":
+            return slug(next(rest, ""))
+        elif not word.startswith(("-", "+")):
             return slug(_SUFFIX.sub("", _base(word)))
     return None
 

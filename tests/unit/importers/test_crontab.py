@@ -561,6 +561,27 @@ def test_anacron_keeps_its_hours_and_delays() -> None:
     assert "the delay of 5 minutes after anacron's start is left out" in plain.notes
 
 
+@pytest.mark.parametrize("source", ["etc/anacrontab", "tab"])
+def test_a_line_of_anacron_goes_on_after_a_backslash(source: str) -> None:
+    text = (
+        "PATH=/usr/bin: \\\n/bin\n# it was \\\n1 5 old /srv/old\n1 5 mails find /msg -print0 | \\\r\n\t xargs -0 x; \\\n"
+        " SORT=name /srv/munge\n7 10 weekly /srv/weekly\n"
+    )
+    found = crontab(text, source)
+    assert found.read_as == CrontabForm.ANACRON.value
+    mails, weekly = found.schedules.values()
+    assert mails["payload"]["command"] == "find /msg -print0 |  \t xargs -0 x;   SORT=name /srv/munge"
+    assert mails["payload"]["environment"] == weekly["payload"]["environment"] == {"PATH": "/usr/bin:  /bin"}
+    assert [line.line for line in found.lines] == [1, 5, 8]
+    assert not any("backslash" in note for line in found.lines for note in line.notes)
+
+
+def test_anacron_takes_backslashes_out_of_a_command_which_is_told() -> None:
+    (line,) = crontab(r"1 5 old find /old -exec rm {} \;", "etc/anacrontab").lines
+    assert "a backslash in the command stays; anacron takes each one out" in line.notes
+    assert not any("Vixie" in note for note in line.notes)
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_names_stay_when_a_line_is_put_in(count: int) -> None:
     """A schedule of another name would run beside the old one, which ``apply`` leaves."""
@@ -599,6 +620,18 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("run-one /srv/f.sh", "f"),
         ("bundle install", "bundle"),
         (". /etc/modules/init; module load netcdf; sh /save/drive_wafs > /tmp/err 2>&1", "drive_wafs"),
+        ("run-parts --report --regex '.*.sh$' /opt/cron.hourly", "cron.hourly"),
+        ("php -d memory_limit=512M artisan schedule:run", "artisan"),
+        ("php -c /etc/php.ini -r 'x();'", "php"),
+        ("python3 -W ignore /srv/a.py", "a"),
+        ("java -cp /srv/lib.jar:/srv/conf com.shop.Main", "com.shop.Main"),
+        ("bash -o pipefail /srv/b.sh", "b"),
+        ("ruby -I lib -r bundler/setup bin/job.rb", "job"),
+        ("node --require dotenv/config app.js", "app"),
+        ("timeout --signal KILL 60 /srv/t.sh", "t"),
+        ("flock --timeout 10 /tmp/x.lock /srv/d.sh", "d"),
+        ("sudo --user app /srv/e.sh", "e"),
+        ("uv run --project /srv/shop -p 3.12 python nightly.py", "nightly"),
     ],
 )
 def test_a_name_comes_from_what_runs_and_not_from_what_starts_it(command: str, name: str) -> None:

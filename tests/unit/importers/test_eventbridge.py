@@ -103,6 +103,13 @@ def test_what_is_written_can_be_read_and_its_jobs_be_loaded(name: str, monkeypat
     }
 
 
+@pytest.mark.parametrize("indent", ["  ", "\n\t", ""])
+def test_documents_may_be_indented(indent: str) -> None:
+    one = json.dumps({"Name": "a", "ScheduleExpression": "rate(1 day)", "Target": {"Arn": "arn:x"}}, indent=4)
+    other = one.replace('"a"', '"b"')
+    assert set(imported(f"{indent}{one}\n{indent}{other}").schedules) == {"a", "b"}
+
+
 def test_a_listing_without_expressions_names_what_to_ask_for() -> None:
     listed = {"Schedules": [{"Name": "a", "GroupName": "g", "State": "ENABLED", "Target": {"Arn": "arn:x"}}]}
     found = imported(json.dumps(listed))
