@@ -40,6 +40,7 @@ class BatchItem:
 
     run: RunRow
     same_time: SameTime
+    has_place: bool = True  # whether a place of the tenant's runs was taken for it
 
 
 ItemResult = RunRow | QuarterjackError  # the run in the ledger, or why there is none
@@ -152,7 +153,8 @@ def _result(item: BatchItem, answer: RunRow | QuarterjackError | None, context: 
         return item.run
     if isinstance(answer, QuarterjackError):
         return answer
-    context.services.usage.give_back_place(item.run.ref.tenant)
+    if item.has_place:
+        context.services.usage.give_back_place(item.run.ref.tenant)
     if answer.parent != item.run.parent:
         return KeyReused(f"idempotency_key: run {answer.ref} exists, and is not of this batch; use another key")
     try:

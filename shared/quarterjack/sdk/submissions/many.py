@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
-from quarterjack.domain.names import check_name, one_off_ref
+from quarterjack.domain.names import RunRef, check_name, one_off_ref
 from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord, overrides
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
@@ -124,7 +124,8 @@ class BatchMethods(SubmitMethods):
         given = _checked_items(items)
         batch_id = uuid.uuid4().hex if idempotency_key is None else _checked_key(idempotency_key)
         after = None if on_end is None else self._put_batch_run(on_end, batch_id, len(given))
-        results = self._submit_items(given, batch_id, None if after is None else str(after.ref))
+        existing = frozenset[RunRef]() if idempotency_key is None else self._existing(given, batch_id)
+        results = self._submit_items(given, batch_id, None if after is None else str(after.ref), existing)
         if after is not None:
             after = close_batch(after, refused_for_good(results), self._context)
         return SubmittedBatch(
@@ -144,7 +145,17 @@ class BatchMethods(SubmitMethods):
         self._take(RateWord.RUNS)
         return put_batch_run(run, size, self._context)
 
-    def _submit_items(self, given: Sequence[Submission], batch_id: str, parent: str | None) -> Mapping[int, ItemResult]:
+    def _existing(self, given: Sequence[Submission], batch_id: str) -> frozenset[RunRef]:
+        """The runs that an earlier call with this key has put: they take no token of the tenant's rate again. Raises Unavailable."""
+        from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (who submits no batch does not load it)
+
+        numbers = [number for number, item in enumerate(given, 1) if item.idempotency_key is None]
+        looked = self.session.services.ledger.look([one_off_ref(self.tenant, item_id(batch_id, n)) for n in numbers])
+        return frozenset(looked.found)
+
+    def _submit_items(
+        self, given: Sequence[Submission], batch_id: str, parent: str | None, existing: Collection[RunRef]
+    ) -> Mapping[int, ItemResult]:
         from quarterjack.owner.runs.batch import submit_many  # noqa: PLC0415 (who submits no batch does not load it)
 
         results: dict[int, ItemResult] = {}
@@ -153,7 +164,7 @@ class BatchMethods(SubmitMethods):
         patient, began = self, self.session.clock()
         for number, item in enumerate(given, 1):
             try:
-                order = patient._order_of(item, number, batch_id, parent)
+                order = patient._order_of(item, number, batch_id, parent, existing)
                 first = numbers.setdefault(str(order.run.ref), number)
                 if first != number:
                     problem = f"is that of item {first}, too"
@@ -169,7 +180,9 @@ class BatchMethods(SubmitMethods):
         answers = submit_many([*orders.values()], self._context)
         return results | dict(zip(orders, answers, strict=True))
 
-    def _order_of(self, item: Submission, number: int, batch_id: str, parent: str | None) -> BatchItem:
+    def _order_of(
+        self, item: Submission, number: int, batch_id: str, parent: str | None, existing: Collection[RunRef]
+    ) -> BatchItem:
         """The checked run of an item; a large payload is stored. Raises InvalidInput, Forbidden, Throttled, Unavailable."""
         from quarterjack.owner.runs.batch import BatchItem  # noqa: PLC0415 (who submits no batch does not load it)
         from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (who submits no batch does not load it)
@@ -186,11 +199,13 @@ class BatchMethods(SubmitMethods):
         self._access.check(Verb.SUBMIT, self._checks.named_job(item.job))
         job = self._checks.job_name(item.job)
         run, pending = self._ordered(job, item.payload, run_id, (now, due), given, item.queue)
-        self._take(RateWord.RUNS)
-        text, ref = pending.of_run(one_off_ref(self.tenant, run_id))
+        is_new = run.ref not in existing
+        if is_new:
+            self._take(RateWord.RUNS)
+        text, ref = pending.of_run(run.ref)
         child_no = None if parent is None else number
         run = replace(run, payload=text, payload_ref=ref, parent=parent, child_no=child_no)
-        return BatchItem(run=run, same_time=SameTime.DELAY if item.run_at is None else SameTime.DUE)
+        return BatchItem(run=run, same_time=SameTime.DELAY if item.run_at is None else SameTime.DUE, has_place=is_new)
 
 
 def _checked_items(items: Iterable[Submission]) -> Sequence[Submission]:

@@ -92,6 +92,19 @@ def test_a_tenant_held_to_a_rate_gets_what_its_rate_lets_in_within_the_patience_
     assert counts(world) == [], "it waits for the others, too"
 
 
+def test_the_same_call_repeated_gets_a_batch_through_that_is_larger_than_the_rate_lets_in() -> None:
+    world = World()
+    Tenants(services=world.services, clock=world.clock).create("acme", limits={"runs_per_second": 5})
+    owner, left = world.owner(), [200]
+    while left[-1] and len(left) < 10:
+        left.append(len(owner.submit_all(notes(200), idempotency_key="b", on_end="once").refused))
+    assert left[-1] == 0, left
+    assert left == sorted(left, reverse=True)
+    world.live(120)
+    assert worked(world) == dict.fromkeys(range(1, 201), 1)
+    assert [each["succeeded"] for each in counts(world)] == [200]
+
+
 @pytest.mark.parametrize(
     ("given", "field"),
     [
