@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from quarterjack import Context, Retry, Scheduler, SignalReceipt
+from quarterjack import Context, Retry, Scheduler, SignalReceipt, Submission
 from quarterjack.domain.names import one_off_ref, parse_run_id
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import HOUR
@@ -46,6 +46,9 @@ class Parked(History):
         self.sent = 0
         self.jobs.job("plan", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._plan)
         self.jobs.job("leaf", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._leaf)
+        self.jobs.job("counted", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._counted)
+        self.jobs.job("sole", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._sole)
+        self.whole: set[str] = set()  # runs after batches all of whose items were accepted
         self.stage.observer = self._look
 
     def _look(self, process: Process, detail: Detail) -> None:
@@ -138,10 +141,50 @@ class Parked(History):
             self.stage.count("plans")
             del run
             self.seen.submitted.append((one_off_ref("acme", key), self.stage.now))
+        elif dice < 0.52:
+            self._submit_unique(owner)
+        elif dice < 0.56:
+            self._submit_all(owner)
         elif dice < 0.95:
             self._signal(owner)
         else:
             self._cancel(owner)
+
+    def _submit_unique(self, owner: Scheduler) -> None:
+        what = self.dice.choice(("return", "refuse", "replace", "after"))
+        self.sent += 1
+        owner.submit("sole", self.sent, unique=self.dice.choice(SIGNALS), on_duplicate=what)
+        self.stage.count(f"unique {what}")
+
+    def _submit_all(self, owner: Scheduler) -> None:
+        """Some batches, each submitted again and again."""
+        key = f"batch{self.dice.randint(1, 3)}"
+        items = [Submission("leaf", number) for number in range(1, 8)]
+        done = owner.submit_all(items, idempotency_key=key, on_end="counted")
+        self.stage.count("batches whole", not done.refused)
+        if not done.refused:
+            self.whole.add(f"acme/~{key}#once")
+
+    def _counted(self, ctx: Context, payload: dict[str, Any]) -> None:
+        self._begins(ctx)
+        ended = sum(payload[word] for word in ("succeeded", "failed", "cancelled", "refused"))
+        if ended != payload["items"]:
+            self.wrong.append(f"batch not whole: {ctx.run_id} {payload}")
+        alive = [run for run in self.stage.memory.runs() if run.parent == ctx.run_id and not run.is_terminal]
+        if alive:
+            self.wrong.append(f"batch over early: {ctx.run_id} {[str(run.ref) for run in alive]}")
+
+    def _sole(self, ctx: Context, payload: int) -> None:
+        """At most one of its key at a time."""
+        self._begins(ctx)
+        runs = {str(run.ref): run for run in self.stage.memory.runs() if run.job == "sole"}
+        key = runs[ctx.run_id].unique
+        others = [
+            run for run in runs.values() if run.unique == key and str(run.ref) != ctx.run_id and not run.is_terminal
+        ]
+        if any(run.state is not RunState.PARKED for run in others) or len(others) > 1:
+            self.wrong.append(f"not alone: {ctx.run_id} {[(str(run.ref), run.state) for run in others]}")
+        self.stage.yield_until(self.stage.now + self.dice.choice((0, 5_000, 40_000)))
 
     def _some_run(self) -> str | None:
         runs = [run for run in self.stage.memory.runs() if run.job == "plan"]
@@ -188,6 +231,8 @@ class Parked(History):
 
     def _is_young(self, run_id: str) -> bool:
         row = self.stage.memory.row(parse_run_id(run_id))
+        if row is not None and row["job"] == "counted" and run_id not in self.whole:
+            return True  # nobody submitted its last items
         return row is not None and row["due"] > self.stage.now - _LONGEST
 
     def _answered_otherwise(self) -> list[str]:
