@@ -28,6 +28,7 @@ NIGHTLY = {"job": "greet", "expression": "30 2 * * *", "timezone": "Europe/Berli
 BODIES: dict[str, Any] = {
     "freeze": {"until": "2026-06-01T00:00:00Z"},
     "reschedule_run": {"delay": 60},
+    "fail": {"error": "boom"},
     "redrive": {"job": "fail"},
     "purge": {"job": "fail"},
     "submit": {"job": "greet", "payload": {"to": "Ada"}},

@@ -19,6 +19,7 @@ from tests.support.console import Browser
 
 _BASE = "/console/t/default"
 _EACH = 2  # addresses of a route and an act
+_OF_RUNS = 5  # of the page of a run: what it offers depends on the state
 _MOST = 400  # pages
 # What a person would type, by the name of the field. Others keep what the page has in them.
 TYPED = {
@@ -89,7 +90,7 @@ def crawl(browser: Browser, *, led: bool = False) -> Crawl:
         route = route_of(address, "GET")
         query = dict(parse_qsl(urlsplit(address).query))
         kind = "" if route is None else f"{route.path} {query.get('do', '')} {sorted(query)}"
-        if route is None or address in found.pages or seen[kind] >= _EACH:
+        if route is None or address in found.pages or seen[kind] >= (_OF_RUNS if route.path == "/run/{run}" else _EACH):
             continue
         seen[kind] += 1
         answer = browser.client.get(address)

@@ -10,12 +10,15 @@ from quarterjack import Settings
 from quarterjack.doctor.context import warn
 from quarterjack.web import Actor
 
+from tests.support.api import greeting_jobs
 from tests.support.console import Browser, give_doctor
 
 
 def furnished(actor: Actor | None = None) -> Browser:
     """The console of an operator over a tenant with schedules, runs of all kinds, dead runs, backfills and a key."""
-    browser = Browser(actor=actor or Actor(name="boss@acme", operator=True), settings=Settings())
+    jobs = greeting_jobs()
+    jobs.job("approve")(lambda ctx, payload: ctx.wait_for("approval"))
+    browser = Browser(jobs=jobs, actor=actor or Actor(name="boss@acme", operator=True), settings=Settings())
     give_doctor(browser, lambda settings: [warn("no alarm watches the dead letters", "deploy it with alarms")])
     scheduler, now = browser.scheduler, browser.harness.clock.now()
     scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
@@ -29,6 +32,8 @@ def furnished(actor: Actor | None = None) -> Browser:
             "team/bad", now - timedelta(minutes=20), now, current=True, dry_run=False, concurrency=1
         )
     scheduler.pause_backfill("team/bad", held.id or "")
+    scheduler.submit("approve", idempotency_key="approve")
+    browser.harness.advance()
     browser.harness.tenants.create("default", description="Acme")
     browser.harness.tenants.grant("default", "iam:*", "admin")
     browser.harness.tenants.grant("default", "app:boss@acme", "admin")

@@ -13,6 +13,7 @@ from typing import Any
 
 from quarterjack import Context, Retry, Scheduler, SignalReceipt, Submission
 from quarterjack.domain.names import one_off_ref, parse_run_id
+from quarterjack.domain.policies import OnDuplicate
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import ChildFailed, Permanent, WaitTimedOut
@@ -151,7 +152,7 @@ class Parked(History):
             self._cancel(owner)
 
     def _submit_unique(self, owner: Scheduler) -> None:
-        what = self.dice.choice(("return", "refuse", "replace", "after"))
+        what = self.dice.choice([*OnDuplicate])
         self.sent += 1
         owner.submit("sole", self.sent, unique=self.dice.choice(SIGNALS), on_duplicate=what)
         self.stage.count(f"unique {what}")

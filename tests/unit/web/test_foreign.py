@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from quarterjack.domain.names import callback_token
 from quarterjack.web import Actor
 from quarterjack.web.urls import run_in_url, run_of_url
 
@@ -34,7 +35,13 @@ OPERATIONS = [
     for method, operation in operations.items()
     if path.startswith("/v1/")
 ]
-ABSENT = {"name": "absent", "run": run_in_url("default/~nothing#once"), "backfill": "absent", "key": "absent.1"}
+ABSENT = {
+    "name": "absent",
+    "run": run_in_url("default/~nothing#once"),
+    "backfill": "absent",
+    "key": "absent.1",
+    "token": callback_token("default/~nothing#once", "approval"),
+}
 MAKES = "put_schedule"  # one of one's own, of whatever name
 NAMING = [
     operation
@@ -66,6 +73,7 @@ def installed(*, is_granted: bool) -> Shared:
     ann = Api(scheduler=boss.scheduler, actor=Actor(name="ann@acme", tenants={"acme"}))
     run = next(run for run in boss.harness.runs() if run.schedule == "team/good")
     there = {"name": "team~good", "run": run_in_url(run.id), "backfill": str(backfill.id), "key": "crm.1"}
+    there["token"] = callback_token(run.id, "approval")
     return Shared(ann, there)
 
 
