@@ -21,7 +21,7 @@ from quarterjack.importers.text import starts_another
 
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
-_PLACE_OF_ANACRON = re.compile(r"(^|/)anacrontab$")
+_PLACE_OF_ANACRON = re.compile(r"(^|[/._-])anacrontab$")  # a user's, too: .anacrontab
 _OF_ANACRON = re.compile(  # period, delay, a name, which is no field of a time, and the command
     r"(?:[0-9]+|@(?:daily|weekly|monthly|yearly|annually))[ \t]+[0-9]+[ \t]+(?=[A-Za-z0-9_.:-]{3})[A-Za-z][\w.:-]*[ \t]+\S.*"
 )

@@ -342,6 +342,7 @@ def test_any_line_is_due_when_debians_cron_says(cron: Cron, after: datetime) -> 
         ("0 5 * * * root /bin/x\n0 5 * * * /bin/y z", "x", CrontabForm.USER),
         ("0 5 * * * date", "x", CrontabForm.USER),
         ("1 5 daily x", "etc/anacrontab", CrontabForm.ANACRON),
+        ("1 5 daily x\n1 5 weekly", "home/ada/.anacrontab", CrontabForm.ANACRON),
     ],
 )
 def test_the_form_is_seen_by_place_and_content(text: str, source: str, form: CrontabForm) -> None:
