@@ -6,13 +6,13 @@ import builtins
 import re
 import sys
 
-_SHELLS = "sh|bash|dash|zsh|ksh"
-_LANGUAGES = "python|perl|ruby|node|php"
-_CODE = re.compile(
-    rf"""(?P<before>^|[\s;&|(])(?:[\w./-]*/)?(?:(?P<shell>{_SHELLS})|(?P<language>{_LANGUAGES})[0-9.]*)"""
-    r"""(?:\s+-[A-Za-z]+)*?\s+-[a-z]*(?P<letter>[cer])\s+(?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?P<bare>[^\s'"]+))"""
+_CODE = re.compile(  # with the option that is each one's own: -r has a module behind it in ruby and node
+    r"""(?P<before>^|(?<!\s-s)(?<!\s--shell)[\s;&|(])(?:[\w./-]*/)?"""  # su -s /bin/sh
+    r"""(?:(?P<shell>sh|bash|dash|zsh|ksh)|(?P<python>python)[0-9.]*|(?P<php>php)[0-9.]*|(?P<other>perl|ruby|node)[0-9.]*)"""
+    r"""(?:\s+-[A-Za-z]+)*?\s+-[a-z]*(?(shell)c|(?(python)c|(?(php)r|e)))\s+"""
+    r"""(?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?P<bare>[^\s'"]+))"""
 )
-_LETTERS = {**dict.fromkeys(_SHELLS.split("|"), "c"), "python": "c", "php": "r"}  # before code; others: e
+_LETTERS = {**dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh", "python"), "c"), "php": "r"}  # others: e
 _TEXTS = re.compile(r"""'[^']*'|"[^"]*\"""")
 _CALL = re.compile(r"(?<![\w.)\]])([A-Za-z_]\w*(?:\.\w+)*)\s*\(")
 _IMPORTED = re.compile(r"\b(?:import|from)\s+([A-Za-z_][\w.]*)")
@@ -21,21 +21,21 @@ _BUILTIN = frozenset(dir(builtins))
 
 def replaced(command: str) -> str:
     """A command with something else in place of code: for a shell the code itself, for Python what it calls, if anything."""
-    return _CODE.sub(lambda found: f"{found['before']} {_name(found)} " if _is_code(found) else found[0], command)
+    return _CODE.sub(lambda found: f"{found['before']} {_name(found)} ", command)
 
 
 def language_of(command: str) -> str | None:
     """The language of the first code on a command line."""
-    return next((found["language"] for found in _CODE.finditer(command) if found["language"]), None)
+    return next(filter(None, map(_language, _CODE.finditer(command))), None)
 
 
 def code_option(program: str) -> str:
-    """The option of an interpreter before code: ``-r`` of php, which has a module behind it in ruby and node."""
+    """The option of an interpreter before code."""
     return f"-{_LETTERS.get(program, 'e')}"
 
 
-def _is_code(found: re.Match[str]) -> bool:
-    return code_option(found["shell"] or found["language"]) == f"-{found['letter']}"
+def _language(found: re.Match[str]) -> str | None:
+    return found["python"] or found["php"] or found["other"]
 
 
 def _name(found: re.Match[str]) -> str:
@@ -43,7 +43,7 @@ def _name(found: re.Match[str]) -> str:
     code = found["single"] or found["bare"] or (re.sub(r"\\(.)", r"\1", quoted) if quoted else "")
     if found["shell"]:
         return code
-    return (_called(code) if found["language"] == "python" else None) or ""
+    return (_called(code) if found["python"] else None) or ""
 
 
 def _called(code: str) -> str | None:

@@ -45,7 +45,10 @@ _GUARDS = frozenset(
 )
 # Programs that run another one: their options that have a value, and how many words stand before the program.
 _WRAPPERS = {
-    **dict.fromkeys(("exec", "nohup", "time", "setsid", "chronic", "cronic"), ("", 0)),
+    **dict.fromkeys(("nohup", "setsid", "chronic", "cronic"), ("", 0)),
+    "exec": ("a", 0),
+    "time": ("fo", 0),
+    "chpst": ("/CLUbcdeflmnopu", 0),
     **dict.fromkeys(("nice", "ionice"), ("nNc", 0)),
     "envdir": ("", 1),
     "systemd-cat": ("tp", 0),
@@ -55,7 +58,7 @@ _WRAPPERS = {
     "doas": ("uC", 0),
     "timeout": ("ks", 1),
     "run-one": ("", 0),
-    **dict.fromkeys(("su-exec", "gosu", "setuidgid", "s6-setuidgid", "chpst"), ("u", 1)),
+    **dict.fromkeys(("su-exec", "gosu", "setuidgid", "s6-setuidgid"), ("", 1)),
     "flock": ("wE", 1),
     "runuser": ("ugGs", 0),
     "su": ("gGsw", 1),
