@@ -126,8 +126,8 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a child is submitted with each call",
         "worker/execution/waits.py",
-        "            if not known:\n                self._store.submit_child(",
-        "            if known is not None:\n                self._store.submit_child(",
+        "            if not known:\n                try:\n",
+        "            if known is not None:\n                try:\n",
     ),
     (
         "the key of a child does not know its parent",

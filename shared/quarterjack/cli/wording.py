@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "delete_schedule": "schedules delete",
     "list_backfills": "backfills list",
     "list_dead": "dead list",
+    "signal": "runs signal",
     "list_runs": "runs list",
     "list_schedules": "schedules list",
     "pause_schedule": "schedules pause",

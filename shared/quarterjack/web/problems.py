@@ -42,7 +42,8 @@ class ErrorKind:
 # A worker handles these; no call of the SDK raises them.
 _OF_WORKERS = (
     *(errors.EventRefused, errors.EventFailed, errors.LeaseLost, errors.ItemRefused, errors.JobSignal),
-    *(errors.Permanent, errors.RetryAfter, errors.Continue, errors.UnexpectedStatus, errors.RunCancelled),
+    *(errors.Permanent, errors.WaitTimedOut, errors.CallbackFailed, errors.ChildFailed, errors.Diverged),
+    *(errors.RetryAfter, errors.Continue, errors.UnexpectedStatus, errors.RunCancelled),
 )
 _OURS = ErrorKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
 KINDS: Mapping[type[QuarterjackError], ErrorKind] = {

@@ -28,9 +28,19 @@ def told(table: Any, key: Row, old: Row | None, new: Row | None) -> tuple[str, s
         return ("purge", key["owner"].partition("#")[0]) if old and not new else None
     if table is RUNS and key["key"].startswith("~backfill~"):
         return backfill_act(old, new, f"{key['owner']}#backfill/{key['key'].removeprefix('~backfill~')}")
-    if table is RUNS and "state" in new:
-        return run_act(old, new, f"{key['owner']}#{key['key']}")
-    return None
+    if table is RUNS and key["key"].startswith("#"):
+        return signal_act(old, new, key)
+    is_run = table is RUNS and "state" in new
+    return run_act(old, new, f"{key['owner']}#{key['key']}") if is_run else None
+
+
+def signal_act(old: Row, new: Row, key: Row) -> tuple[str, str] | None:
+    """A signal, or a link for one, that was put beside a run; a wait that nobody answered in time is no act."""
+    run, _, word = key["key"].removeprefix("#").partition("#")
+    act = {"signal": "signal", "link": "signal-link"}.get(word.partition("#")[0])
+    if act is None or old or not new or (act == "signal" and "payload" not in new):
+        return None
+    return act, f"{key['owner']}#{run}"
 
 
 def head_act(old: Row, new: Row, name: str) -> tuple[str, str] | None:

@@ -192,6 +192,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
     run = chance.choice(runs) if runs else "acme/~none#once"
     failed = [str(run.ref) for run in there if run.state in ("DEAD", "LOST", "EXPIRED")]
     waiting = [str(run.ref) for run in there if run.state == "RETRYING"]
+    going = [str(run.ref) for run in there if not run.is_terminal]
     one_offs = [str(run.ref) for run in there if run.ref.is_one_off and run.state == "QUEUED"]
     backfills = [(name, each) for name in NAMES for each in world.scheduler.list_backfills(name)]
     open_ones = [(name, str(each.id)) for name, each in backfills if each.state in ("RUNNING", "PAUSED")]
@@ -213,17 +214,21 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.skip_next(name, client_token=token),
         lambda: owner.trigger(name, idempotency_key=token, payload={"a": "x" * chance.choice((1, 2_000))}),
         lambda: owner.submit(job, idempotency_key=token),
-        lambda: owner.submit(job, delay=100),
+        *[lambda: owner.submit(job, delay=100)] * 2,
         lambda: owner.cancel_run(run),
         lambda: owner.cancel_runs(name, between=(past[0], soon)),
         lambda: owner.retry_run(chance.choice(waiting) if waiting else run),
         lambda: owner.reschedule(chance.choice(one_offs) if one_offs else run, at=soon),
+        lambda: owner.signal(chance.choice(going) if going else run, "go", chance.randrange(3)),
+        lambda: owner.signal_link(
+            chance.choice(going) if going else run, "go", to="ada@acme", base="https://q.example"
+        ),
         lambda: owner.replay_run(run, idempotency_key=token),
         lambda: owner.redrive(chance.choice(failed) if failed else run),
         lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),
         lambda: owner.backfill(name, *past, current=True, concurrency=2, dry_run=False, client_token=token),
         *[lambda: owner.pause_backfill(*which), lambda: owner.resume_backfill(*which)]
-        * 6,  # most find none that is open
+        * 7,  # most find none that is open
         lambda: owner.cancel_backfill(*which),
         lambda: owner.bulk("retag", prefix="s", tags={"a": str(chance.randrange(3))}),
     ]

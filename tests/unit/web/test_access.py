@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 from fastapi import Request
 from fastapi.routing import APIRoute
+from quarterjack.domain.names import callback_token
 from quarterjack.web import Actor, create_app
 from quarterjack.web.limits import RequestLimit
 
 from tests.support.api import NIGHTLY, Api, AsgiClient
 
 OPEN = {"/healthz", "/openapi.json"}
+TOKEN = callback_token("default/~a#once", "approval")
 
 
 def all_routes(api: Api) -> list[tuple[str, str]]:
@@ -20,7 +22,7 @@ def all_routes(api: Api) -> list[tuple[str, str]]:
 
 
 def filled(path: str, tenant: str = "default") -> str:
-    return path.format(tenant=tenant, name="nightly", run="AAAA", backfill="b", key="crm.1")
+    return path.format(tenant=tenant, name="nightly", run="AAAA", backfill="b", key="crm.1", token=TOKEN)
 
 
 def test_nobody_is_let_in_unless_access_is_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from quarterjack.domain.names import callback_token
 from quarterjack.web import Actor
 
 from tests.support.api import BODIES, NIGHTLY, Api, document
@@ -28,7 +29,13 @@ def granted(*, to: str, can: list[str], jobs: list[str] | None = None) -> tuple[
     operator.post("/tenants/default/grants", {"to": f"app:{to}", "can": can, "jobs": jobs or ["*"]}, tenant=None)
     asking = Api(scheduler=api.scheduler, actor=Actor(name=to))
     asking.harness = api.harness
-    return asking, {"tenant": "default", "name": "nightly", "run": run["url_id"], "backfill": backfill}
+    return asking, {
+        "tenant": "default",
+        "name": "nightly",
+        "run": run["url_id"],
+        "backfill": backfill,
+        "token": callback_token(run["id"], "go"),
+    }
 
 
 @pytest.mark.parametrize(("operation", "method", "path"), UNSAFE, ids=[operation for operation, _, _ in UNSAFE])

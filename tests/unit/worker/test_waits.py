@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -505,3 +506,85 @@ def test_a_chain_of_gathers_reads_its_children_in_one_request() -> None:
         first_message(world, worker)
         looks.append(faults.verbs().count("look") - before)
     assert max(looks) == 2  # the run's own row, and its children
+
+
+def test_a_child_that_was_refused_is_refused_again_when_the_job_is_called_again() -> None:
+    world, told = World(), list[str]()
+
+    def job(ctx: Context, payload: object) -> object:
+        children = [ctx.submit("note", step="good")]
+        try:
+            children.append(ctx.submit("note", step="bad", queue="no such queue"))
+        except InvalidInput as problem:
+            told.append(problem.field)
+        return ctx.gather(children)
+
+    run_id = started(world, job)
+    world.live(60)
+    assert (run_of(world, run_id).state, run_of(world, run_id).result) == ("SUCCEEDED", "[null]")
+    assert told == ["queue", "step"]
+
+
+def test_a_sleep_that_is_refused_is_no_request() -> None:
+    world = World()
+
+    def job(ctx: Context, payload: object) -> int:
+        refused = 0
+        for seconds in (-5, 30, "x"):
+            try:
+                ctx.sleep(seconds)  # type: ignore[arg-type]
+            except InvalidInput:
+                refused += 1
+        return refused
+
+    run_id = started(world, job)
+    world.live(60)
+    assert run_of(world, run_id).result == "2"
+
+
+def test_a_wait_in_a_task_group_parks() -> None:
+    world = World()
+
+    async def waits(ctx: Context) -> None:
+        await ctx.wait_for("go")
+
+    async def job(ctx: Context, payload: object) -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waits(ctx))
+        return "on"
+
+    run_id = started(world, job)
+    assert run_of(world, run_id).state == "PARKED"
+    world.scheduler.signal(run_id, "go")
+    world.work()
+    assert run_of(world, run_id).result == '"on"'
+
+
+def test_a_wait_beside_a_step_that_is_under_way_is_refused() -> None:
+    world, charged = World(), list[str]()
+
+    async def charge() -> None:
+        charged.append("charge")
+        await asyncio.sleep(0.01)
+
+    async def job(ctx: Context, payload: object) -> None:
+        step = asyncio.ensure_future(ctx.step("charge", charge))
+        await asyncio.sleep(0)
+        try:
+            ctx.wait_for("go")
+        finally:
+            await step
+
+    failure = run_of(world, started(world, job)).failure
+    assert failure is not None
+    assert "is under way while the job asks for a wait" in failure.message
+    assert charged == ["charge"]
+
+
+def test_a_short_timeout_does_not_wait_for_a_tick() -> None:
+    world = World()
+    run_id = started(world, lambda ctx, payload: ctx.wait_for("go", timeout=5))
+    world.wait(5)
+    world.work()  # without a tick
+    assert (run := run_of(world, run_id)).state == "DEAD"
+    assert (run.failure and run.failure.kind) == "WaitTimedOut"

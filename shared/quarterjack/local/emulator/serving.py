@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 import signal
 from typing import Any
 
@@ -12,6 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from quarterjack.local.snapshots import Asgi
+from quarterjack.posix import resource
 
 _IDLE = 75  # seconds that a connection without a request stays, as with MiniStack
 _GRACE = 3  # seconds for open requests at the end: a receiver may wait for longer

@@ -179,5 +179,5 @@ def _sent(put: Sequence[tuple[RunRow, AgendaEntry]], context: FireContext) -> li
 
 def refused_for_good(results: Mapping[int, ItemResult]) -> list[int]:
     """The numbers of the items that have no run, and will have none if the same call is repeated."""
-    later = (Unavailable, Throttled)
+    later = (Unavailable, Throttled, KeyReused)  # the latter has one
     return [n for n, each in results.items() if isinstance(each, QuarterjackError) and not isinstance(each, later)]

@@ -120,6 +120,7 @@ class BatchMethods(SubmitMethods):
         '2 of 2'
         """
         from quarterjack.owner.runs.batch import close_batch, refused_for_good  # noqa: PLC0415 (who submits no batch does not load it)
+        from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (as above)
 
         given = _checked_items(items)
         batch_id = uuid.uuid4().hex if idempotency_key is None else _checked_key(idempotency_key)
@@ -127,7 +128,10 @@ class BatchMethods(SubmitMethods):
         existing = frozenset[RunRef]() if idempotency_key is None else self._existing(given, batch_id)
         results = self._submit_items(given, batch_id, None if after is None else str(after.ref), existing)
         if after is not None:
-            after = close_batch(after, refused_for_good(results), self._context)
+            refused = [
+                n for n in refused_for_good(results) if one_off_ref(self.tenant, item_id(batch_id, n)) not in existing
+            ]
+            after = close_batch(after, refused, self._context)
         return SubmittedBatch(
             id=batch_id,
             items=[_item(number, results[number]) for number in range(1, len(given) + 1)],
@@ -209,6 +213,8 @@ class BatchMethods(SubmitMethods):
 
 
 def _checked_items(items: Iterable[Submission]) -> Sequence[Submission]:
+    if not isinstance(items, Iterable):
+        raise InvalidInput("items", items, "is no list of items", "pass a list of Submission(job, payload, …)")
     given = list(items)
     if not given:
         raise InvalidInput("items", given, "is empty", "give at least one Submission")

@@ -18,6 +18,7 @@ from quarterjack.domain.names import RunRef, one_off_ref
 from quarterjack.errors import Diverged
 
 CHILD = "child "
+REFUSED = "refused "  # before the step of a child that could not be submitted, and the class of the error
 MAX_CHILDREN = 1_000  # of a run, directly
 _NAMED = 60  # characters of steps that a request for many children names
 _KEY = 32  # characters of a child's id

@@ -75,7 +75,7 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """A child does not start any more once the cancellation of its parent was asked for."""
     row = ready.received.definition.row
-    if row is None or row.parent is None:
+    if row is None or row.parent is None or row.fence:
         return None
     parent = worker.services.ledger.read(parse_run_id(row.parent))
     if parent is not None and parent.state is not RunState.CANCELLED and not parent.cancel_requested:

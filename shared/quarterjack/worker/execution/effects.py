@@ -205,6 +205,9 @@ class Effects:
         if _within.get():
             raise InvalidInput("step", "…", "asks for a wait or a child within a step", "ask outside of steps")
         with self._lock:
+            if self._under_way:  # a park would cut it off between its effect and its record
+                name = next(iter(self._under_way))
+                raise InvalidInput("step", name, "is under way while the job asks for a wait", "let it end first")
             if self._waits is None:
                 beside = self._load() if self._leased.run.asked_before else SiblingRows()
                 self._waits = RunWaits(self._leased, self._store, beside)

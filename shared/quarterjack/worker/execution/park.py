@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from quarterjack.domain.run import RunRow
+from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.fires.context import LOOKAHEAD
@@ -30,7 +30,13 @@ from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, Parked
 
+_NEXT_TICK = 75 * SECOND  # a tick begins within a minute, and reaches each shard within another quarter
 SMALL_RECORD = 300  # characters of requests in the run's own row; earlier ones lie beside it
+
+
+def is_messaged(result: Parked, now: int) -> bool:
+    """Whether a delayed message ends the wait: of a sleep, and of a wait that would be over before the next tick."""
+    return result.awaits == SLEEP or result.wake_at - now <= _NEXT_TICK
 
 
 def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) -> Transition:
@@ -105,3 +111,8 @@ def _expires_at(leased: LeasedRun) -> int | None:
 def is_over_already(worker: WorkerContext, run: RunRow | None) -> bool:
     """The second check, after the run parked: whether what it waits for happened meanwhile; then it continues. Raises Unavailable."""
     return run is not None and wake_if_over(run, worker.services, worker.clock) is not None
+
+
+def asked_to_end(leased: LeasedRun, run: RunRow | None) -> bool:
+    """Whether a run did not park because its cancellation was asked for meanwhile."""
+    return run is not None and run.cancel_requested and (run.state, run.fence) == (RunState.RUNNING, leased.run.fence)

@@ -123,11 +123,13 @@ def _call(leased: LeasedRun, context: Context) -> AttemptResult:
             raise JobError(f"the job went on although its run parks ({context.effects.parked.reason}); {_CAUGHT}")
     except Continue as signal:
         return slice_ended(leased, signal)
-    except Parking:
+    except (Parking, BaseExceptionGroup) as problem:  # a task group raises what its tasks do as a group
         parked: Parked | None = context.effects.parked
-        if parked is None:
+        if parked is not None:
+            return parked
+        if not isinstance(problem, Exception):
             raise
-        return parked
+        return Failed(failure_of(problem, leased.policies.retry, leased.masked))
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
         claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
         return Failed(failure_of(problem, leased.policies.retry, leased.masked), claim)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from quarterjack.domain.run import FailedAttemptRow, Failure
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
@@ -22,7 +22,7 @@ from quarterjack.owner.runs.change import cancel_all
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
-from quarterjack.state.waits.park import SLEEP, kind_of_wait
+from quarterjack.state.waits.park import kind_of_wait
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.stores.siblings import BESIDE, RESULT_NAME, BesideKind
 from quarterjack.worker.admission.concurrency import give_back
@@ -31,7 +31,15 @@ from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import on_failure
 from quarterjack.worker.delivery.visibility import InFlightMessage
-from quarterjack.worker.execution.park import is_over_already, keep_record, leave_timer, not_before_of, parking
+from quarterjack.worker.execution.park import (
+    asked_to_end,
+    is_messaged,
+    is_over_already,
+    keep_record,
+    leave_timer,
+    not_before_of,
+    parking,
+)
 from quarterjack.worker.execution.perform import judged, log_end, presentable
 from quarterjack.worker.stages import (
     Abandoned,
@@ -126,7 +134,7 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
     moved = _move(worker, leased, settlement.transition)
     if moved is None:
         return Outcome.kept("unavailable", at=worker.clock() + _UNANSWERED)
-    if parks and not moved.applied and _asked_to_end(leased, moved.run):
+    if parks and not moved.applied and asked_to_end(leased, moved.run):
         return _settled(worker, leased, Cancelled("requested"))
     if parks and moved.applied and is_over_already(worker, moved.run):
         settlement = settlement._replace(next_at=worker.clock())
@@ -147,11 +155,6 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
         )
         record(attempt, worker.services.siblings)
     return outcome
-
-
-def _asked_to_end(leased: LeasedRun, run: RunRow | None) -> bool:
-    """Whether a run did not park because its cancellation was asked for meanwhile."""
-    return run is not None and run.cancel_requested and (run.state, run.fence) == (RunState.RUNNING, leased.run.fence)
 
 
 # What is written.
@@ -176,12 +179,8 @@ def _settlement_of(worker: WorkerContext, leased: LeasedRun, result: AttemptResu
             settlement = Settlement(continue_(fence=fence, now=now), "slice ended", now, next_at=now)
         case Parked():
             move = parking(worker, leased, result, now)
-            settlement = Settlement(
-                move,
-                kind_of_wait(result.awaits),
-                now,
-                next_at=not_before_of(leased, result) if result.awaits == SLEEP else None,
-            )
+            next_at = not_before_of(leased, result) if is_messaged(result, now) else None
+            settlement = Settlement(move, kind_of_wait(result.awaits), now, next_at=next_at)
         case Cancelled(reason, failure):
             expires = worker.expires(now)
             move = cancelled(fence=fence, now=now, expires=expires, reason=reason, failure=failure)

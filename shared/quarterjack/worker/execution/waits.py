@@ -17,14 +17,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from quarterjack import errors
 from quarterjack.arguments import payload_text
 from quarterjack.domain.job import Child, JobRef
 from quarterjack.domain.names import check_flag, check_name
 from quarterjack.domain.run import RunState, SiblingRows
 from quarterjack.domain.times import SECOND, from_ms, to_ms
-from quarterjack.errors import CallbackFailed, ChildFailed, InvalidInput, Parking, Permanent, WaitTimedOut
+from quarterjack.errors import (
+    CallbackFailed,
+    ChildFailed,
+    InvalidInput,
+    Parking,
+    Permanent,
+    QuarterjackError,
+    WaitTimedOut,
+)
 from quarterjack.payload_types.schema import PayloadSchema, answer_schema
-from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, check_order, child_ref, gathered, steps_of
+from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, REFUSED, check_order, child_ref, gathered, steps_of
 from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
 from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.stores.waits import FAILURE
@@ -63,12 +72,13 @@ class RunWaits:
     def sleep(self, seconds: Seconds | None, until: datetime | None) -> Any:
         if (seconds is None) == (until is None):
             raise InvalidInput("seconds", seconds, "is not the one way to say how long", "give either seconds or until")
+        given = _ms("seconds", seconds) if until is None else to_ms(until, "until")  # a wrong one is no request
         with self._lock:
             number = sum(request.startswith("sleep ") for request in self._asked) + 1
             if self._ask(f"sleep {number}"):
                 return _answer(None)
             now = self._store.now()
-            wake_at = now + _ms("seconds", seconds) if until is None else to_ms(until, "until")
+            wake_at = now + given if until is None else given
             if wake_at - now > MAX_WAIT:
                 raise InvalidInput("until", until, "is more than a year ahead", _YEAR)
             if wake_at <= now:
@@ -131,15 +141,32 @@ class RunWaits:
             number = len(self._children) + 1
             if number > MAX_CHILDREN:
                 raise InvalidInput("step", step, f"is child {number:,} of its run", f"submit {MAX_CHILDREN:,} at most")
+            self._raise_if_refused(step)
             known = self._ask(f"{CHILD}{step}")
             ref = child_ref(self._leased.run.ref, step)
             if not known:
-                self._store.submit_child(number=number, step=step, job=name, payload=text, options=dict(options))
+                try:
+                    self._store.submit_child(number=number, step=step, job=name, payload=text, options=dict(options))
+                except QuarterjackError as problem:  # a job that goes on is told the same when it is called again
+                    self._asked[-1] = f"{REFUSED}{step} {type(problem).__name__}"
+                    raise
             self._children[step] = number
             return _answer(Child(run_id=str(ref), step=step, job=name))
 
+    def _raise_if_refused(self, step: str) -> None:
+        """Raise the error again with which a child was refused before the run parked."""
+        place = len(self._asked)
+        request = self._record[place] if place < len(self._record) else ""
+        if request.startswith(f"{REFUSED}{step} "):
+            self._ask(request)
+            raise _refused_before(step, request.rpartition(" ")[2])
+
     def gather(self, children: Sequence[Child], *, return_exceptions: bool) -> Any:
         check_flag("return_exceptions", return_exceptions)
+        if not isinstance(children, (list, tuple)):
+            raise InvalidInput(
+                "children", children, "is no list of children", "pass a list of what ctx.submit returned"
+            )
         for child in children:
             if not isinstance(child, Child) or child.step not in self._children:
                 raise InvalidInput("children", child, "is no child of this run", "pass what ctx.submit returned")
@@ -187,6 +214,15 @@ class RunWaits:
         asked = tuple(self._asked)
         self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=asked, terms=terms)
         return Parking(reason)
+
+
+def _refused_before(step: str, kind: str) -> QuarterjackError:
+    """The error of a child that was refused before the run parked: of the same class, as far as that is known."""
+    if kind == InvalidInput.__name__:
+        return InvalidInput("step", step, "names a child that was refused before", "leave it out, or give another step")
+    known = getattr(errors, kind, QuarterjackError)
+    made: QuarterjackError = known.__new__(known, f"child {step!r} was refused when this run asked for it first")
+    return made
 
 
 def _heartbeat(given: Seconds) -> int:
