@@ -66,10 +66,14 @@ def busy() -> Browser:
         return aside.submit(_made).result()
 
 
+_ANSWER = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+
 def _made() -> Browser:
     jobs = TimedJobs()
     browser = Browser(jobs=jobs.registry)
     jobs.clock = browser.harness.clock
+    jobs.registry.job("mail.approve")(lambda ctx, payload: ctx.wait_for("approval", schema=_ANSWER))
     for name, job, expression, tags in SCHEDULES:
         browser.scheduler.acting_as("ada@acme", reason="as agreed").create_schedule(
             name, job, expression, timezone=BERLIN, payload={"round": 1}, tags=tags
@@ -79,6 +83,8 @@ def _made() -> Browser:
     bob.pause_schedule("exports/nightly")
     bob.update_schedule("mail/digest", expression="30 7 * * MON-FRI")
     browser.scheduler.submit("mail.send", {"round": 2}, delay=5 * 3600)
+    browser.scheduler.submit("mail.approve")
+    browser.harness.advance()
     now = browser.harness.clock.now()
     bob.backfill("sync/warehouse", now - timedelta(hours=9), now - timedelta(hours=6), current=True, dry_run=False)
     _tenants(browser)
@@ -119,7 +125,10 @@ def ids(browser: Browser) -> dict[str, str]:
         "GOOD": run_in_url(
             scheduler.list_runs("sync/warehouse", newest_first=True, upcoming=False, limit=1).items[0].id
         ),
-        "DUE": run_in_url(next(run.id for run in browser.harness.runs() if run.schedule is None)),
+        "DUE": run_in_url(
+            next(run.id for run in browser.harness.runs() if run.schedule is None and run.job == "mail.send")
+        ),
+        "WAITS": run_in_url(next(run.id for run in browser.harness.runs() if run.job == "mail.approve")),
         "BACKFILL": str(scheduler.list_backfills("sync/warehouse")[0].id),
         "APIKEY": browser.harness.tenants.keys("default")[0].id,
     }
