@@ -22,9 +22,9 @@ from quarterjack.fires.claim import one_off_message, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
 from quarterjack.fires.parking import notify_waiting
-from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, wait_timer
 from quarterjack.state.waits.batch import REFUSED, counts_of
-from quarterjack.state.waits.park import BATCH, MAX_WAIT, batch_size, next_check, wait_id
+from quarterjack.state.waits.park import BATCH, MAX_WAIT, batch_size
 from quarterjack.stores.siblings import new_run
 from quarterjack.values import value
 
@@ -64,8 +64,7 @@ def put_batch_run(run: RunRow, size: int, context: FireContext) -> RunRow:
         not_before=wake_at,
         payload=counts_of(batch, size),
     )
-    due = next_check(parked_at=now, not_before=wake_at, now=now, ahead=LOOKAHEAD)
-    timer = put_entry(replace(entry_of(run, services, now), due=due, id=wait_id(str(run.ref), 1)), services)
+    timer = put_entry(wait_timer(run, services, now), services)
     existing = services.ledger.submit(run)
     if existing is None:
         if context.clock() - now > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the timer

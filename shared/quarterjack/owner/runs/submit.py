@@ -33,6 +33,7 @@ from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Services
+from quarterjack.state.waits.park import next_check, wait_id
 from quarterjack.stores.records import Record
 from quarterjack.values import value
 
@@ -118,6 +119,15 @@ def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
         queue=run.queue,
         priority=priority,
     )
+
+
+def wait_timer(run: RunRow, services: Services, now: int) -> AgendaEntry:
+    """The timer that checks the wait of a run that parks now; ``run`` as it will be.
+
+    Its id has the number of the wait: a timer of an earlier wait is no longer needed.
+    """
+    due = next_check(parked_at=now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
+    return replace(entry_of(run, services, now), due=due, id=wait_id(str(run.ref), run.wait_no))
 
 
 def put_entry(entry: AgendaEntry, services: Services) -> AgendaEntry:

@@ -35,9 +35,10 @@ from quarterjack.owner.runs.submit import (
     same_run,
     send_now,
     sent_or_left,
+    wait_timer,
 )
 from quarterjack.state.before_start import resubmit
-from quarterjack.state.waits.park import MAX_WAIT, RUN, next_check, wait_id
+from quarterjack.state.waits.park import MAX_WAIT, RUN
 from quarterjack.state.waits.unique import KeyHolders, UniqueSpec, has_begun, holders
 from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.stores.unique_keys import UniqueKey
@@ -156,9 +157,7 @@ def _put_follower(run: RunRow, key: UniqueKey, first: RunRow, context: FireConte
         parked_at=now,
         not_before=_waits_until(run, wake_at),
     )
-    due = next_check(parked_at=now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
-    timer = replace(entry_of(run, services, now), due=due, id=wait_id(str(run.ref), run.wait_no))
-    put_entry(timer, services)
+    timer = put_entry(wait_timer(run, services, now), services)
     if not _was_put(run, key, context):
         services.agenda.remove([timer])
         return None

@@ -18,12 +18,11 @@ from dataclasses import replace
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.fires.parking import wake_if_over
-from quarterjack.owner.runs.submit import entry_of
+from quarterjack.owner.runs.submit import wait_timer
 from quarterjack.state.transition import Transition
 from quarterjack.state.waits.asked import child_ref, steps_of
-from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, next_check, park, wait_id
+from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, park
 from quarterjack.state.waits.retention import recorded_until
 from quarterjack.state.waits.terms import terms_of
 from quarterjack.stores.siblings import BesideKind
@@ -83,15 +82,11 @@ def keep_record(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
 
 
 def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:
-    """The timer that checks the wait of a run that is about to park; none for a sleep. Raises Unavailable.
-
-    Its id has the number of the wait: a timer of an earlier wait is no longer needed.
-    """
+    """The timer that checks the wait of a run that is about to park; none for a sleep. Raises Unavailable."""
     if result.awaits == SLEEP:
         return
-    run, now = leased.run, worker.clock()
-    due = next_check(parked_at=now, not_before=not_before_of(leased, result), now=now, ahead=LOOKAHEAD)
-    entry = replace(entry_of(run, worker.services, now), due=due, id=wait_id(str(run.ref), run.wait_no + 1))
+    run = replace(leased.run, not_before=not_before_of(leased, result), wait_no=leased.run.wait_no + 1)
+    entry = wait_timer(run, worker.services, worker.clock())
     if entry.key not in worker.services.agenda.put([entry]):
         raise Unavailable(f"the agenda did not accept the timer of run {run.ref}; it has not parked")
 
