@@ -7,6 +7,7 @@ at the end they catch up, and ``projections`` compares archive, pages and ledger
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from quarterjack import Context, Retry
 from quarterjack.auditor.audit import audit
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
-from quarterjack.errors import QuarterjackError
+from quarterjack.errors import QuarterjackError, WaitTimedOut
 from quarterjack.historian import pages
 from quarterjack.historian import rebuild as rebuilding
 from quarterjack.historian.archive import compact_archive
@@ -45,6 +46,7 @@ class Recorded(Rich):
         self.jobs.job("slow", retry=Retry(max_attempts=3, base=1_500.0, cap=1_500.0))(self._slow)
         self.jobs.job("doomed", retry=Retry(max_attempts=1))(self._doomed)
         self.jobs.job("moody", retry=Retry(max_attempts=1))(self._moody)
+        self.jobs.job("asks")(self._asks)
         self.is_moody = True
         self.witness = Witness(self.stage)
         self.audited, self.receiver = AuditWitness(self.stage), EventReceiver(self.stage)
@@ -136,6 +138,11 @@ class Recorded(Rich):
     def _doomed(self, ctx: Context, payload: object) -> None:
         self._begins(ctx)
         raise ValueError("never")
+
+    def _asks(self, ctx: Context, payload: object) -> None:
+        self._begins(ctx)
+        with suppress(WaitTimedOut):
+            ctx.wait_for("go", timeout=100)
 
     def _moody(self, ctx: Context, payload: object) -> None:
         self._begins(ctx)

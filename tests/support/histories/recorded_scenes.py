@@ -221,6 +221,18 @@ def _mended(cast: Cast) -> None:
     cast.work_on(cast.owner.trigger("z-moody", idempotency_key="z-mended"))
 
 
+def _parked(cast: Cast) -> None:
+    """Two runs wait for a signal."""
+    for name in ("signalled", "in-vain"):
+        cast.runs[name] = cast.owner.submit("asks", idempotency_key=f"z-{name}")
+        cast.work_on(cast.runs[name])
+
+
+def _signalled(cast: Cast) -> None:
+    """One gets it. The other waits until its timeout."""
+    cast.owner.signal(cast.runs["signalled"].id, "go", "yes")
+
+
 def _acts(cast: Cast) -> None:
     """Owners act on single runs."""
     if cast.state(cast.runs["hastened"]) is RunState.RETRYING:
@@ -270,7 +282,9 @@ SCENES: tuple[tuple[int, Callable[[Cast], None]], ...] = (
     (20, _waits_for_turn),
     (24, _acts),
     (26, _failing),
+    (40, _parked),
     (70, _again),
+    (80, _signalled),
     (110, _mended),
     (170, _revived),
     (200, _tagged),
