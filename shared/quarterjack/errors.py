@@ -236,12 +236,14 @@ class Continue(JobSignal):
 class Diverged(JobSignal):
     """A job that was called again after a wait has asked for its waits and children in another order than before.
 
-    ``place`` is the place of the request, from 1, ``recorded`` the request that the record has there, ``asked`` the present one.
+    ``place`` is the place of the request, from 1, ``recorded`` the request that the record has there, ``asked`` the present one; None:
+    the job has returned without it.
     """
 
-    def __init__(self, place: int, recorded: str, asked: str) -> None:
+    def __init__(self, place: int, recorded: str, asked: str | None) -> None:
+        now = "the job has returned without it" if asked is None else f"is {asked!r}"
         super().__init__(
-            f"request {place} of this run was {recorded!r} before, and is {asked!r} now: a job that waits is called again from its "
+            f"request {place} of this run was {recorded!r} before, and {now} now: a job that waits is called again from its "
             "beginning, and asks for the same in the same order; decide by its payload, by steps and by the answers of its waits"
         )
         self.place, self.recorded, self.asked = place, recorded, asked

@@ -125,6 +125,9 @@ class JobEffects(Protocol):
     def parked(self) -> Any:
         """What the job waits for, once it does; None: nothing."""
 
+    def check_all_asked(self) -> None:
+        """For a job that has returned. Raises Diverged if it has left out a wait or a child for which it asked before."""
+
     def progress(self, fraction: float, stage: str | None = None) -> None:
         """See ``Context.progress``."""
 

@@ -9,6 +9,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 from quarterjack.domain.times import STAMP_DIGITS, stamp
 from quarterjack.errors import InvalidInput
@@ -19,6 +20,7 @@ _SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # no "/", which would 
 SHORTEST_SECRET = 4  # characters of a value: a shorter one occurs in texts by chance, so that it cannot be masked
 _RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
 CALLBACK = "qjt_"  # begins the tokens that jobs hand to outside systems
+_CHECKSUM = 4  # bytes of CRC-32: it finds each single wrong character, and two that were swapped
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
 
@@ -149,23 +151,29 @@ def parse_run_id(run_id: object) -> RunRef:
 
 
 def callback_token(run_id: str, name: str) -> str:
-    """The text by which an outside system names a run and a signal of it."""
-    return CALLBACK + urlsafe_b64encode(f"{run_id}\n{name}".encode()).decode().rstrip("=")
+    """The text by which an outside system names a run and a signal of it. Its last four bytes are a checksum of the others."""
+    text = f"{run_id}\n{name}".encode()
+    return CALLBACK + urlsafe_b64encode(text + _checksum(text)).decode().rstrip("=")
+
+
+def _checksum(text: bytes) -> bytes:
+    return crc32(text).to_bytes(_CHECKSUM)
 
 
 def parse_callback_token(token: object) -> tuple[str, str]:
-    """Run id and signal of a callback token. Raises InvalidInput."""
-    text = token.removeprefix(CALLBACK) if isinstance(token, str) else ""
+    """Run id and signal of a callback token. Raises InvalidInput, also for a token of which a character is wrong."""
+    text, problem = token.removeprefix(CALLBACK) if isinstance(token, str) else "", "is not a callback token"
     try:
-        run_id, _, name = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition("\n")
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if CALLBACK + text == token and len(raw) > _CHECKSUM and _checksum(raw[:-_CHECKSUM]) != raw[-_CHECKSUM:]:
+            problem = "does not fit its checksum: a character of it is wrong or missing"
+        run_id, _, name = raw[:-_CHECKSUM].decode().partition("\n")
         parse_run_id(run_id)
         if callback_token(run_id, check_name(name)) == token:
             return run_id, name
     except ValueError:  # InvalidInput is one, too
         pass
-    raise InvalidInput(
-        "token", token, "is not a callback token", "pass what ctx.callback_token(name) returned, the whole of it"
-    )
+    raise InvalidInput("token", token, problem, "pass what ctx.callback_token(name) returned, the whole of it")
 
 
 def few(names: Sequence[str], most: int) -> str:

@@ -165,8 +165,8 @@ class Relay(RunStore):
         found: Mapping[str, Any] | None = self.ask("signal", name=name)
         return found
 
-    def time_out(self, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.ask("time_out", name=name)
+    def time_out(self, name: str, at: int) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.ask("time_out", name=name, at=at)
         return found
 
     def submit_child(self, **request: Any) -> None:

@@ -85,6 +85,21 @@ def test_what_is_no_token_is_refused(change: Any) -> None:
     assert harness.scheduler.get_run(run.id).state is RunState.PARKED
 
 
+def test_a_mistyped_token_is_refused_as_such() -> None:
+    """Each wrong character, and each two that were swapped: the token of another run or signal would be looked up."""
+    harness, run, token = waiting()
+    body = range(len("qjt_"), len(token))
+    wrong = [token[:at] + ("B" if token[at] == "A" else "A") + token[at + 1 :] for at in body]
+    wrong += [token[:at] + token[at + 1] + token[at] + token[at + 2 :] for at in body[:-1]]
+    for changed in {*wrong} - {token}:
+        with pytest.raises(
+            InvalidInput, match=r"token='qjt_.*; pass what ctx\.callback_token\(name\) returned"
+        ) as refused:
+            harness.scheduler.heartbeat(changed)
+        assert "checksum" in str(refused.value) or changed[-1] != token[-1]
+    assert harness.scheduler.complete(token, "a.mp4").run_id == run.id
+
+
 def test_a_token_of_another_tenant_or_of_an_ended_run_is_refused() -> None:
     harness, run, token = waiting()
     with pytest.raises(NotFound):

@@ -30,6 +30,12 @@ def check_order(known: Sequence[str], place: int, request: str) -> None:
         raise Diverged(place + 1, known[place], request)
 
 
+def check_all_asked(known: Sequence[str], count: int) -> None:
+    """Raises Diverged for a job that returns after ``count`` requests although the record has more."""
+    if count < len(known):
+        raise Diverged(count + 1, known[count], None)
+
+
 def gathered(steps: Sequence[str]) -> str:
     """The request for the ends of some children."""
     text = ", ".join(steps)

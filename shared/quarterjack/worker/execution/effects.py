@@ -57,6 +57,7 @@ class Effects:
         self._stepped: set[str] = set()  # steps that this attempt ran or found
         self._committed: set[str] = set()  # steps of transactions, likewise
         self._waits: RunWaits | None = None
+        self._has_checkpoint = False  # this slice has taken or read one
 
     # Steps.
 
@@ -171,6 +172,7 @@ class Effects:
         text = self._load().checkpoint
         if text is None:
             return None
+        self._has_checkpoint = True
         if text.startswith(_IN_BUCKET):
             text = self._store.get_large(text.removeprefix(_IN_BUCKET))
         return json.loads(text)
@@ -179,7 +181,7 @@ class Effects:
         """Keep ``state`` for the next attempt or slice; where the function's time runs out, the slice ends here."""
         text = self.stored("checkpoint", state)
         self._keep(BesideKind.CHECKPOINT, "last", text)
-        self._leased.checkpointed = True
+        self._leased.checkpointed = self._has_checkpoint = True
         with self._lock:
             if self._beside is not None:
                 self._beside = replace(self._beside, checkpoint=text)
@@ -208,10 +210,20 @@ class Effects:
             if self._under_way:  # a park would cut it off between its effect and its record
                 name = next(iter(self._under_way))
                 raise InvalidInput("step", name, "is under way while the job asks for a wait", "let it end first")
-            if self._waits is None:
-                beside = self._load() if self._leased.run.asked_before else SiblingRows()
-                self._waits = RunWaits(self._leased, self._store, beside)
-            return self._waits
+            return self._run_waits()
+
+    def _run_waits(self) -> RunWaits:
+        if self._waits is None:
+            beside = self._load() if self._leased.run.asked_before else SiblingRows()
+            self._waits = RunWaits(self._leased, self._store, beside)
+        self._waits.has_checkpoint = self._has_checkpoint
+        return self._waits
+
+    def check_all_asked(self) -> None:
+        """For a job that has returned. Raises Diverged if it has left out a wait or a child for which it asked before its run parked."""
+        run = self._leased.run
+        if run.asked is not None or run.asked_before:
+            self._run_waits().check_all_asked()
 
     @property
     def parked(self) -> Parked | None:

@@ -121,6 +121,7 @@ def _call(leased: LeasedRun, context: Context) -> AttemptResult:
             result = asyncio.run(_awaited(result))
         if context.effects.parked is not None:
             raise JobError(f"the job went on although its run parks ({context.effects.parked.reason}); {_CAUGHT}")
+        context.effects.check_all_asked()
     except Continue as signal:
         return slice_ended(leased, signal)
     except (Parking, BaseExceptionGroup) as problem:  # a task group raises what its tasks do as a group

@@ -82,9 +82,9 @@ class RunStore:
         found = self._worker.services.waits.signal(self._leased.run.ref, name)
         return None if found is None else {"payload": found.payload, "at": found.at, "channel": found.channel}
 
-    def time_out(self, name: str) -> Mapping[str, Any]:
-        """Record that no signal of that name came in time, unless one has come meanwhile; what is recorded."""
-        none = SignalRow(payload=None, at=self.now())
+    def time_out(self, name: str, at: int) -> Mapping[str, Any]:
+        """Record that no signal of that name came until ``at`` (UTC ms), unless one has come meanwhile; what is recorded."""
+        none = SignalRow(payload=None, at=at)
         if not self._worker.services.waits.put_signal(self._leased.run.ref, name, none):
             return self.signal(name) or {"payload": None, "at": none.at}
         return {"payload": None, "at": none.at}

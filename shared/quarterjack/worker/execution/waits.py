@@ -33,7 +33,16 @@ from quarterjack.errors import (
     WaitTimedOut,
 )
 from quarterjack.payload_types.schema import PayloadSchema, answer_schema
-from quarterjack.state.waits.asked import CHILD, MAX_CHILDREN, REFUSED, check_order, child_ref, gathered, steps_of
+from quarterjack.state.waits.asked import (
+    CHILD,
+    MAX_CHILDREN,
+    REFUSED,
+    check_all_asked,
+    check_order,
+    child_ref,
+    gathered,
+    steps_of,
+)
 from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, ranges
 from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.stores.waits import FAILURE
@@ -61,6 +70,7 @@ class RunWaits:
         self._ends: dict[str, Mapping[str, Any]] = {}  # of children that have ended, by run id
         self._has_read = False  # the ends of the children of earlier slices
         self._parked: Parked | None = None
+        self.has_checkpoint = False  # this slice has taken or read one
 
     @property
     def parked(self) -> Parked | None:
@@ -99,7 +109,7 @@ class RunWaits:
             wake_at = run.wake_at if is_last and run.wake_at is not None else now + min(limit, beat or limit)
             signal = self._store.signal(name)
             if signal is None and now >= wake_at:
-                signal = self._store.time_out(name)
+                signal = self._store.time_out(name, wake_at)
             if signal is None:
                 terms = None
                 if not known and not (fits is None and beat is None):
@@ -206,9 +216,19 @@ class RunWaits:
         """Note a request; whether the record has it. Raises Diverged, and Parking again if the job has caught that."""
         if self._parked is not None:
             raise Parking(self._parked.reason)
-        check_order(self._record, len(self._asked), request)
+        place = len(self._asked)
+        check_order(self._record, place, request)
+        if self.has_checkpoint and place >= len(self._record) and not request.startswith((CHILD, REFUSED)):
+            problem = "is a new wait after a checkpoint, from which the job would go on without the waits before it"
+            raise InvalidInput(
+                "wait", request, problem, "take checkpoints after the last wait, or in a child: ctx.submit"
+            )
         self._asked.append(request)
-        return len(self._asked) <= len(self._record)
+        return place < len(self._record)
+
+    def check_all_asked(self) -> None:
+        """Raises Diverged if the record has requests that this slice, whose job has returned, did not make."""
+        check_all_asked(self._record, len(self._asked))
 
     def _park(self, awaits: str, wake_at: int, reason: str, terms: str | None = None) -> Parking:
         asked = tuple(self._asked)
