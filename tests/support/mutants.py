@@ -54,6 +54,8 @@ PROOF = (
 )
 WAITS = (
     "tests/unit/worker/test_waits.py",
+    "tests/unit/worker/test_replayed_waits.py",
+    "tests/unit/sdk/test_callbacks.py",
     "tests/unit/state",
     "tests/proof/test_crash_points.py",
     "tests/proof/test_parked.py",

@@ -120,7 +120,7 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the order of requests is not checked",
         "worker/execution/waits.py",
-        "        check_order(self._record, len(self._asked), request)\n",
+        "        check_order(self._record, place, request)\n",
         "",
     ),
     (
@@ -134,5 +134,41 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "state/waits/asked.py",
         'f"{parent}\\n{step}".encode()',
         "step.encode()",
+    ),
+    (
+        "a job may return without a wait of before",
+        "state/waits/asked.py",
+        "    if count < len(known):\n",
+        "    if count < 0:\n",
+    ),
+    (
+        "a job that touches no wait may return without those of before",
+        "worker/execution/effects.py",
+        "        if run.asked is not None or run.asked_before:\n",
+        "        if self._waits is not None:\n",
+    ),
+    (
+        "a wait after a checkpoint is taken",
+        "worker/execution/waits.py",
+        "if self.has_checkpoint and place >= len(self._record)",
+        "if not self and place >= len(self._record)",
+    ),
+    (
+        "a checkpoint of an earlier attempt is forgotten",
+        "worker/execution/effects.py",
+        "        self._has_checkpoint = True\n",
+        "",
+    ),
+    (
+        "a mistyped token is looked up",
+        "domain/names.py",
+        "        if callback_token(run_id, check_name(name)) == token:\n",
+        "        if check_name(name):\n",
+    ),
+    (
+        "a timeout is dated by the worker that finds it",
+        "worker/execution/run_store.py",
+        "        none = SignalRow(payload=None, at=at)\n",
+        "        none = SignalRow(payload=None, at=self.now())\n",
     ),
 )

@@ -216,7 +216,8 @@ class Context:
 
         A run that parks gives its worker back. When the wait is over the job is called again from its beginning, with its steps, sleeps,
         signals and children answered from the record. So whatever has an effect before a wait belongs into a step, and the job must ask
-        for the same waits and children in the same order: else it fails with Diverged. In an ``async`` job: ``await ctx.sleep(60)``.
+        for the same waits and children in the same order: else it fails with Diverged. No new wait is taken after a checkpoint.
+        In an ``async`` job: ``await ctx.sleep(60)``.
         """
         return self.effects.waits.sleep(seconds, until)
 

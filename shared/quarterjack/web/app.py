@@ -29,11 +29,12 @@ from quarterjack.web.routes import (
     schedule_acts,
     schedule_runs,
     schedules,
+    waits,
 )
 from quarterjack.web.routes.routing import name_of_route
 from quarterjack.web.shapes import json_bytes
 
-_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, dead, declarations, installation, operators)
+_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, waits, dead, declarations, installation, operators)
 _ABOUT = (
     "A job scheduler: run this job at that time, once, and tell me what happened. "
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "

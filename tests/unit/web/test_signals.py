@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Registry
+from quarterjack.domain.names import callback_token
 from quarterjack.testing import Harness
 from quarterjack.web.urls import run_in_url
 
@@ -16,7 +17,7 @@ jobs = Registry()
 
 @jobs.job("approve")
 def approve(ctx: Any, payload: Any) -> Any:
-    return ctx.wait_for("order/approval", timeout=3_600)
+    return ctx.wait_for("order/approval", timeout=3_600, schema=payload)
 
 
 @pytest.fixture
@@ -68,3 +69,40 @@ def test_what_cannot_be_an_answer_is_refused(api: Api, address: str) -> None:
     assert (broken.status_code, broken.json()["code"]) == (400, "malformed")
     api.scheduler.cancel_run(api.get(address)["id"])
     assert api.problem("POST", f"{address}/signals/a", 1)[1]["code"] == "conflict"
+
+
+def posted(api: Api, path: str, content: bytes = b"", **headers: str) -> tuple[int, Any]:
+    answer = api.client.post(f"/v1/tenants/default{path}", content=content, headers=headers)
+    return answer.status_code, answer.json()
+
+
+def test_no_body_is_null_and_an_empty_object_is_an_empty_object(api: Api, address: str) -> None:
+    status, receipt = posted(api, f"{address}/signals/a")
+    assert (status, receipt["outcome"], receipt["payload"]) == (200, "accepted", None)
+    assert (
+        posted(api, f"{address}/signals/a", b"null", **{"Content-Type": "application/json"})[1]["outcome"] == "repeated"
+    )
+    assert (
+        posted(api, f"{address}/signals/a", b"{}", **{"Content-Type": "application/json"})[1]["outcome"] == "answered"
+    )
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
+def test_an_empty_body_that_is_declared_is_no_answer(api: Api, address: str, kind: str) -> None:
+    """The client has lost its content, and the first answer counts."""
+    token = callback_token(api.get(address)["id"], "order/approval")
+    for path in (f"{address}/signals/order~approval", f"/callbacks/{token}/complete"):
+        status, problem = posted(api, path, **{"Content-Type": kind})
+        assert (status, problem["code"], problem["field"]) == (400, "malformed", "body")
+        assert "null" in problem["remedy"]
+    assert api.get(address)["state"] == "PARKED"
+
+
+def test_the_schema_of_the_wait_says_whether_null_is_an_answer(api: Api) -> None:
+    run = api.scheduler.submit("approve", {"type": ["object", "null"], "required": ["ok"]})
+    strict = api.scheduler.submit("approve", {"type": "object"})
+    api.harness.advance()
+    path = "/runs/{}/signals/order~approval"
+    status, problem = posted(api, path.format(run_in_url(strict.id)))
+    assert (status, problem["field"]) == (422, "payload")
+    assert posted(api, path.format(run_in_url(run.id)))[1]["outcome"] == "accepted"

@@ -1,4 +1,4 @@
-"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule, signal."""
+"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import Body
 from fastapi import Query as InQuery
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -28,14 +27,12 @@ from quarterjack.web.fields import (
     QUEUE,
     ApiBody,
     ApiQuery,
-    CallbackToken,
     IdempotencyKey,
     Moment,
     PageQuery,
     Payload,
     RunId,
     Seconds,
-    SignalName,
     one_of_these,
 )
 from quarterjack.web.routes.routing import answers, routes_of
@@ -50,7 +47,6 @@ _BOTH: dict[str, Any] = {
     "required": ["run_at", "delay"],
     "properties": {"run_at": {"type": "string"}, "delay": {"type": "number"}},
 }
-SignalPayload = Annotated[Any, Body(description="any JSON value up to 64 KB", examples=[{"ok": True}])]
 
 
 class SubmitRequest(ApiBody):
@@ -92,12 +88,6 @@ class RunsQuery(PageQuery):
     kind: list[RunKind] | None = Field(None, description="one or several")
     since: Moment | None = Field(None, description="of the end of ended runs; of others, when they are due")
     until: Moment | None = Field(None, description="likewise")
-
-
-class FailRequest(ApiBody):
-    """Why an outside system failed."""
-
-    error: str = Field(min_length=1, max_length=1_000, pattern=r"\S", examples=["the card was declined"])
 
 
 class WaitQuery(ApiQuery):
@@ -199,33 +189,6 @@ def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: I
 def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
     """Move a one-off that has not begun to another time."""
     return call.answer(call.scheduler.reschedule(run, **body.given()))
-
-
-@router.post("/runs/{run}/signals/{name}", responses=answers(views.SIGNAL.model))
-def signal(call: Call, run: RunId, name: SignalName, body: SignalPayload = None) -> Response:
-    """Answer a run that waits for a signal, also before it does. The body is the answer; without one it is null.
-
-    The first answer counts: a later request changes nothing, and `outcome` says what came first.
-    """
-    return call.answer(call.scheduler.signal(run, name, body))
-
-
-@router.post("/callbacks/{token}/complete", responses=answers(views.SIGNAL.model))
-def complete(call: Call, token: CallbackToken, body: SignalPayload = None) -> Response:
-    """Complete what a run waits for, by its callback token. The body is the result; without one it is null."""
-    return call.answer(call.scheduler.complete(token, body))
-
-
-@router.post("/callbacks/{token}/fail", responses=answers(views.SIGNAL.model))
-def fail(call: Call, token: CallbackToken, body: FailRequest) -> Response:
-    """Fail what a run waits for, by its callback token: the wait raises CallbackFailed in the job."""
-    return call.answer(call.scheduler.fail(token, body.error))
-
-
-@router.post("/callbacks/{token}/heartbeat", responses=answers(views.RUN.model))
-def heartbeat(call: Call, token: CallbackToken) -> Response:
-    """Say that what a run waits for goes on, by its callback token. `wake_at` of the run is the new end of its wait."""
-    return call.answer(call.scheduler.heartbeat(token))
 
 
 async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
