@@ -71,7 +71,8 @@ def test_what_cannot_be_an_answer_is_refused(api: Api, address: str) -> None:
     assert api.problem("POST", f"{address}/signals/a", 1)[1]["code"] == "conflict"
 
 
-def posted(api: Api, path: str, content: bytes = b"", **headers: str) -> tuple[int, Any]:
+def posted(api: Api, path: str, content: bytes = b"", kind: str | None = None) -> tuple[int, Any]:
+    headers = {} if kind is None else {"Content-Type": kind}
     answer = api.client.post(f"/v1/tenants/default{path}", content=content, headers=headers)
     return answer.status_code, answer.json()
 
@@ -79,12 +80,8 @@ def posted(api: Api, path: str, content: bytes = b"", **headers: str) -> tuple[i
 def test_no_body_is_null_and_an_empty_object_is_an_empty_object(api: Api, address: str) -> None:
     status, receipt = posted(api, f"{address}/signals/a")
     assert (status, receipt["outcome"], receipt["payload"]) == (200, "accepted", None)
-    assert (
-        posted(api, f"{address}/signals/a", b"null", **{"Content-Type": "application/json"})[1]["outcome"] == "repeated"
-    )
-    assert (
-        posted(api, f"{address}/signals/a", b"{}", **{"Content-Type": "application/json"})[1]["outcome"] == "answered"
-    )
+    assert posted(api, f"{address}/signals/a", b"null", "application/json")[1]["outcome"] == "repeated"
+    assert posted(api, f"{address}/signals/a", b"{}", "application/json")[1]["outcome"] == "answered"
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
@@ -92,7 +89,7 @@ def test_an_empty_body_that_is_declared_is_no_answer(api: Api, address: str, kin
     """The client has lost its content, and the first answer counts."""
     token = callback_token(api.get(address)["id"], "order/approval")
     for path in (f"{address}/signals/order~approval", f"/callbacks/{token}/complete"):
-        status, problem = posted(api, path, **{"Content-Type": kind})
+        status, problem = posted(api, path, kind=kind)
         assert (status, problem["code"], problem["field"]) == (400, "malformed", "body")
         assert "null" in problem["remedy"]
     assert api.get(address)["state"] == "PARKED"
