@@ -126,7 +126,7 @@ class JobEffects(Protocol):
         """What the job waits for, once it does; None: nothing."""
 
     def check_all_asked(self) -> None:
-        """For a job that has returned. Raises Diverged if it has left out a wait or a child for which it asked before."""
+        """For a job that has returned. Raises Diverged if it has left out a wait or a child of before."""
 
     def progress(self, fraction: float, stage: str | None = None) -> None:
         """See ``Context.progress``."""
@@ -170,9 +170,7 @@ class Context:
     logger: logging.LoggerAdapter[logging.Logger]  # adds run, job and tenant to every line
     remaining: Callable[[], float | None]  # seconds until the process's time limit; None: no limit
     effects: JobEffects  # implements the methods below
-    missed: bool = (
-        False  # its fire was claimed, or the run first started, more than a minute late: an outage, a backlog, a pause
-    )
+    missed: bool = False  # its fire was claimed, or the run first started, more than a minute late: an outage, a pause
     backfill: str | None = None  # id of the backfill that it belongs to
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
@@ -216,8 +214,7 @@ class Context:
 
         A run that parks gives its worker back. When the wait is over the job is called again from its beginning, with its steps, sleeps,
         signals and children answered from the record. So whatever has an effect before a wait belongs into a step, and the job must ask
-        for the same waits and children in the same order: else it fails with Diverged. No new wait is taken after a checkpoint.
-        In an ``async`` job: ``await ctx.sleep(60)``.
+        for the same waits and children in the same order (else: Diverged), none after a checkpoint. If ``async``: ``await ctx.sleep(60)``.
         """
         return self.effects.waits.sleep(seconds, until)
 

@@ -7,10 +7,8 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
@@ -20,6 +18,7 @@ from quarterjack.errors import Continue, InvalidInput, LeaseLost, Permanent, Run
 from quarterjack.stores.siblings import BesideKind
 from quarterjack.worker.execution.job_values import LARGEST, json_text, plain_result
 from quarterjack.worker.execution.run_store import RunStore
+from quarterjack.worker.execution.step_locks import StepLock, in_itself, within
 from quarterjack.worker.execution.transaction import Items, checked_items, item_refused
 from quarterjack.worker.execution.waits import RunWaits
 from quarterjack.worker.stages import LeasedRun, Parked
@@ -27,22 +26,6 @@ from quarterjack.worker.stages import LeasedRun, Parked
 STAGE = 100  # characters
 MARGIN = 15.0  # seconds of a function's time that are left for ending a slice
 _IN_BUCKET = "@"  # before the key of what lies in the bucket; no JSON text begins so
-
-
-@dataclass(eq=False)
-class StepLock:
-    """A step that somebody is at."""
-
-    thread: int = field(default_factory=threading.get_ident)
-    over: Future[None] = field(default_factory=Future)  # however it ended
-
-
-# The steps within which the present line of a job runs; tasks and ``asyncio.to_thread`` inherit it.
-_within: ContextVar[tuple[StepLock, ...]] = ContextVar("_within", default=())
-
-
-def _in_itself(name: str) -> InvalidInput:
-    return InvalidInput("step", name, "is under way here and would wait for itself", "give each step a name of its own")
 
 
 class Effects:
@@ -72,7 +55,7 @@ class Effects:
             return self._step_async(name, function)
         while (other := self._come_to(name)) is not None:
             if other.thread == threading.get_ident():  # a task, which cannot go on while its thread waits here
-                raise _in_itself(name)
+                raise in_itself(name)
             other.over.result()
             self.raise_if_cancelled()
         with self._at(name):
@@ -99,18 +82,18 @@ class Effects:
             other = self._under_way.get(name)
             if other is None:
                 self._under_way[name] = StepLock()
-            elif other in _within.get():
-                raise _in_itself(name)
+            elif other in within.get():
+                raise in_itself(name)
             return other
 
     @contextmanager
     def _at(self, name: str) -> Iterator[None]:
         lock = self._under_way[name]
-        token = _within.set((*_within.get(), lock))
+        token = within.set((*within.get(), lock))
         try:
             yield
         finally:
-            _within.reset(token)
+            within.reset(token)
             with self._lock:
                 del self._under_way[name]
             lock.over.set_result(None)
@@ -137,7 +120,7 @@ class Effects:
         self._refuse_secrets(f"the result of transaction {step!r}", text)
         while (other := self._come_to(step)) is not None:
             if other.thread == threading.get_ident():
-                raise _in_itself(step)
+                raise in_itself(step)
             other.over.result()
         with self._at(step):
             self._refuse_name_of(self._stepped | self._committed, step)
@@ -204,7 +187,7 @@ class Effects:
     def waits(self) -> RunWaits:
         """The waits and children of the run, for a request now. Raises InvalidInput within a step."""
         self.raise_if_cancelled()
-        if _within.get():
+        if within.get():
             raise InvalidInput("step", "…", "asks for a wait or a child within a step", "ask outside of steps")
         with self._lock:
             if self._under_way:  # a park would cut it off between its effect and its record
