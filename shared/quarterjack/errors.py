@@ -236,8 +236,7 @@ class Continue(JobSignal):
 class Diverged(JobSignal):
     """A job that was called again after a wait has asked for its waits and children in another order than before.
 
-    ``place`` is the place of the request, from 1, ``recorded`` the request that the record has there, ``asked`` the present one; None:
-    the job has returned without it.
+    ``place`` is the place of the request, from 1, ``recorded`` the one that the record has there, ``asked`` the present one (None: none).
     """
 
     def __init__(self, place: int, recorded: str, asked: str | None) -> None:
