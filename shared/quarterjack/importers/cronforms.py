@@ -13,11 +13,12 @@ from quarterjack.importers.cronlines import (
     FLAGS,
     SETTING,
     USER,
+    CrontabEntry,
     CrontabForm,
     begins_for_web2py,
     words_of,
 )
-from quarterjack.importers.text import starts_another
+from quarterjack.importers.programs import starts_another
 
 _HOURS = "START_HOURS_RANGE"  # a setting of anacron alone
 _SYSTEM_PLACES = re.compile(r"(^|/)(etc/crontab|([^/]+\.)?cron\.d|cron\.d/[^/]+)$")  # debian/NAME.cron.d, too
@@ -73,13 +74,14 @@ def form_of(text: str, source: str) -> CrontabForm:
     return CrontabForm.SYSTEM if users and named else CrontabForm.USER
 
 
-def backslashes(command: str, form: CrontabForm) -> list[str]:
+def backslashes(entry: CrontabEntry, form: CrontabForm) -> list[str]:
     """What cron or anacron makes of the backslashes in a command, where it stays as it is here."""
+    command = entry.command
     if form is CrontabForm.ANACRON:
         return ["a backslash in the command stays; anacron takes each one out"] if "\\" in command else []
     twice = r"\\ in the command stays, as in cronie; Vixie's and BSD's cron make one backslash of it"
     last = "cron does not continue a line after a backslash: the command ends here"
-    return [twice] * ("\\\\" in command) + [last] * command.endswith("\\")
+    return [twice] * ("\\\\" in command) + [last] * (command.endswith("\\") and not entry.stdin)
 
 
 def doubtful_user(text: str) -> str | None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from quarterjack.errors import InvalidInput
-from quarterjack.importers.text import starts_another, without_secrets
+from quarterjack.importers.programs import starts_another
+from quarterjack.importers.text import without_secrets
 
 LONGEST = 100_000  # characters of a line: cron itself takes a thousand
 _BLANKS = re.compile(r"[ \t]+")
@@ -47,6 +48,7 @@ _LEGEND = re.compile(  # minute (0 - 59)
 _DAY_NAMES = r"(?:SUN|MON|TUE|WED|THU|FRI|SAT)"
 _MORE_FIELDS = re.compile(rf"[0-9*?][0-9*?,/LW#-]*|{_DAY_NAMES}(?:[,-]{_DAY_NAMES})*(?:#[1-5]|L)?", re.IGNORECASE)
 _DECORATION = re.compile(r"^[-=*#~_+.]{3,}|[-=*#~_+]{3,}$|^[|\u250c\u2502\u2514]")
+_BOX = re.compile(r"\s#+$")  # the right side of a box around a comment
 _MORE = "supercronic has seconds first and the year last; declare it: expression: '*/5 * * * * *' has seconds, cron(…) a year"
 _OF_WEB2PY = re.compile(r"\*{1,2}[A-Za-z_]\w*/\S")
 _WEB2PY = (
@@ -143,7 +145,7 @@ def lines_of(text: str, source: str, *, form: CrontabForm) -> Iterator[Read]:
         ):  # ends it, as an entry commented out does
             comment = []
         elif re.search(r"[^\W\d_]{2}", words):
-            comment.append(words)
+            comment.append(_BOX.sub("", words))
 
 
 def _numbered(text: str, form: CrontabForm) -> Iterator[tuple[int, str]]:

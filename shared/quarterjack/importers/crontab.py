@@ -24,9 +24,10 @@ from quarterjack.importers.cronlines import (
     is_timed,
     lines_of,
 )
+from quarterjack.importers.programs import is_skipped_while_locked, program_of
 from quarterjack.importers.report import Collector, Conversion, ImportReport, NotMapped
 from quarterjack.importers.templates import refuse_template
-from quarterjack.importers.text import is_skipped_while_locked, names_a_secret, program_of, stem_of, without_secrets
+from quarterjack.importers.text import names_a_secret, stem_of, without_secrets
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
 from quarterjack.timing.timetables import stable
 
@@ -67,7 +68,8 @@ class _State:
     skips: bool = False  # an entry has ``overlap: skip``
     users: set[str] = field(default_factory=set)
     mails: bool = False
-    zoned: bool = False
+    zoned: bool = False  # whether the zone is known, by the caller or by CRON_TZ
+    unzoned: int = 0  # the last line whose times have no known zone
 
 
 def read_crontab(
@@ -81,7 +83,7 @@ def read_crontab(
     refuse_template(text, source, reader="crontab")
     asked, form = form, form or form_of(text, source)
     stem = stem_of(source, "crontab")
-    state, found = _State(timezone or "UTC"), Collector(source)
+    state, found = _State(timezone or "UTC", zoned=timezone is not None), Collector(source)
     state.doubt = _doubt(text, source, form) if asked is None else None
     lines = list(lines_of(text, source, form=form))
     _refuse_prose(lines, text, source, form)
@@ -97,7 +99,7 @@ def read_crontab(
             _entry(line, f"{stem}/{names[line.command]}", job, form, state, found)
     if not any(line.is_entry for line in found.lines):
         raise InvalidInput(source, "", "has no entry: nothing in it is due", "give a crontab: crontab -l > FILE")
-    owner, remarks = f"crontab/{stem}", _remarks(state, timezone, form)
+    owner, remarks = f"crontab/{stem}", _remarks(state, form)
     return found.report(form.value, owner, remarks, lambda: jobs_file.for_commands(source, job))
 
 
@@ -196,6 +198,8 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         return
     if line.user:
         state.users.add(line.user)
+    if not state.zoned:
+        state.unzoned = line.number
     anacron = form is CrontabForm.ANACRON
     expression = _period(line, state, notes) if anacron else _expression(line.when, notes)
     payload = {
@@ -209,7 +213,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
         notes.append("% ends the command here, the rest is its standard input; busybox and supercronic read on")
     if later := _PLACEHOLDER.search(line.command):
         notes.append(f"{later[0]} looks like a placeholder that is still to be replaced")
-    notes += backslashes(line.command, form)
+    notes += backslashes(line, form)
     skips = is_skipped_while_locked(line.command)
     state.skips = state.skips or skips
     if state.doubt:
@@ -272,11 +276,12 @@ def _clocks(expression: str, zone: str) -> dict[str, str]:
     return {"gap": "next_valid", "repeated": "first"} if wild_here and not wild_there else {}
 
 
-def _remarks(state: _State, timezone: str | None, form: CrontabForm) -> list[str]:
+def _remarks(state: _State, form: CrontabForm) -> list[str]:
     found = []
-    if timezone is None and not state.zoned:
+    if state.unzoned:
+        where = f" up to line {state.unzoned}" if state.zoned else ""
         found.append(
-            "no time zone is known: the times are read in UTC; cron reads them in its machine's: --timezone ZONE"
+            f"no time zone is known{where}: the times are read in UTC; cron reads them in its machine's: --timezone ZONE"
         )
     if state.users:
         found.append(f"commands run as {', '.join(sorted(state.users))}: start the worker as root, or take user: out")

@@ -68,6 +68,11 @@ _RULES = FieldRules(idle=_IDLE, reasons=_REASONS, group=_GROUP, idle_if={"comple
 _UNZONED = (
     "no time zone is known: times without timeZone are read in UTC, which is what most clusters do: --timezone ZONE"
 )
+_NO_COMMAND = "its container has no command, so what it runs is in its image: write that as command: [...]"
+_NO_COMMAND_BUT_ARGS = (
+    "its container has args and no command: its image's ENTRYPOINT gets them, if there is one."
+    " Write that as command: [...], or the args if there is none"
+)
 _OUTPUT = "give the output of: kubectl get cronjobs -A -o yaml"
 _REMARKS = (
     "a command runs in a worker process, not in a container: one machine, its user, its disk",
@@ -91,8 +96,7 @@ def read_kubernetes(text: str, source: str, *, timezone: str | None = None, job:
             continue
         for node in _items(document):
             if _word(node, "kind") == "CronJob":
-                _cron_job(node, timezone, job, found)
-                zoned = zoned and node.get("spec", "timeZone") is not None
+                zoned = _cron_job(node, timezone, job, found) and zoned
             else:
                 title = f"{_word(node, 'kind') or 'a document without kind'} {_name(node)}".strip()
                 timed, why = why_not(node, _word(node, "kind"))
@@ -126,15 +130,18 @@ def _name(node: YamlNode) -> str:
     return "/".join(str(word) for key in ("namespace", "name") if (word := _word(node, "metadata", key)))
 
 
-def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) -> None:
+def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) -> bool:
+    """Collect a CronJob. Returns False if its times are read in UTC because no zone is known."""
     manifest, notes = Manifest(node, _RULES), list[str]()
     name = _name(node) or f"cronjob-{node.line}"
     try:
         if later := put_in_later(node, *_DECIDING):
             raise NotMapped(later)
+        zone, schedule = _zone_and_schedule(manifest)
+        zone = zone or timezone
         words: dict[str, Any] = {
             "job": job,
-            **_times(manifest, timezone),
+            **_times(schedule, zone or "UTC"),
             **_policies(manifest, notes),
             "payload": _payload(manifest, notes),
             "tags": manifest.mapping("metadata", "labels"),
@@ -144,15 +151,21 @@ def _cron_job(node: YamlNode, timezone: str | None, job: str, found: Collector) 
         found.entry(node.line, f"CronJob {name}", name, words, [*notes, *manifest.rest()])
     except (NotMapped, InvalidInput) as problem:
         found.left(node.line, f"CronJob {name}", str(problem))
+        return True
+    return zone is not None
 
 
-def _times(manifest: Manifest, timezone: str | None) -> dict[str, Any]:
+def _zone_and_schedule(manifest: Manifest) -> tuple[str | None, str]:
+    """The zone, from timeZone or before the times, and the times. Raises NotMapped."""
     text = manifest.text("spec", "schedule")
     if not text:
         raise NotMapped("it has no spec.schedule")
     inline = _PREFIX.fullmatch(text.strip())
     zone, schedule = inline.groups() if inline else (None, text.strip())
-    zone = manifest.text("spec", "timeZone") or zone or timezone or "UTC"
+    return manifest.text("spec", "timeZone") or zone, schedule
+
+
+def _times(schedule: str, zone: str) -> dict[str, Any]:
     every = _EVERY.fullmatch(schedule)
     if every:
         return {"expression": _rate(every[1]), "timezone": zone}
@@ -216,7 +229,7 @@ def _payload(manifest: Manifest, notes: list[str]) -> dict[str, Any]:
         raise NotMapped("its pod has several containers: make one command of them, or a pipeline of jobs, by hand")
     (container,) = containers
     if not manifest.texts(container, "command"):
-        raise NotMapped("its container has no command, so what it runs is in its image: write that as command: [...]")
+        raise NotMapped(_NO_COMMAND_BUT_ARGS if manifest.all("args", of=container) else _NO_COMMAND)
     environment = _environment(manifest, container, notes)
     image = manifest.text("image", of=container)
     if image:

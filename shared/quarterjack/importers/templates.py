@@ -134,6 +134,15 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         "declare its schedules, which GitHub reads in UTC, with a job that does the work",
     ),
     (
+        "crontab kubernetes eventbridge",
+        re.compile(
+            r"^cron:[ \t]*\r?\n(?:[ \t]*(?:#.*)?\r?\n)*[ \t]*-[ \t]+(?:description|url|schedule|target|timezone):",
+            re.MULTILINE,
+        ),
+        "is a cron.yaml of App Engine",
+        "declare its schedules, with jobs that call its URLs: every monday 09:00 is expression: 0 9 * * MON",
+    ),
+    (
         "crontab",
         re.compile(r"^[ \t]*\[job-(?:exec|run|local|service-run)\b", re.MULTILINE),
         "is a configuration of Ofelia",

@@ -21,8 +21,9 @@ from quarterjack.errors import InvalidInput
 from quarterjack.importers.cronforms import form_of
 from quarterjack.importers.cronlines import CrontabForm, percent
 from quarterjack.importers.crontab import read_crontab
+from quarterjack.importers.programs import program_of
 from quarterjack.importers.report import Conversion, ImportedLine, ImportReport
-from quarterjack.importers.text import program_of, text_of, without_secrets
+from quarterjack.importers.text import text_of, without_secrets
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.testing import Harness
 from quarterjack.timing import next_fires
@@ -217,6 +218,16 @@ def test_settings_hold_for_the_lines_that_follow() -> None:
     assert (one["timezone"], one["payload"]["environment"]) == (BERLIN, {"A": "1"})
     assert (two["timezone"], two["payload"]["environment"]) == ("Asia/Tokyo", {"A": "2", "B c": "x y"})
     assert not any("no time zone" in remark for remark in found.remarks)
+
+
+def test_times_above_a_crontab_s_zone_have_no_known_zone() -> None:
+    """They were in UTC without a word, since a line below them had CRON_TZ."""
+    text = "0 5 * * * a\n@reboot b\n0 6 * * * c\nCRON_TZ=Asia/Dubai\n0 7 * * * d\n"
+    found = crontab(text)
+    assert [words["timezone"] for words in found.schedules.values()] == ["UTC", "UTC", "Asia/Dubai"]
+    assert [remark for remark in found.remarks if remark.startswith("no time zone is known up to line 3: ")]
+    for known in (crontab(text, timezone="Asia/Dubai"), crontab(f"CRON_TZ=UTC\n{text}")):
+        assert not any("no time zone" in remark for remark in known.remarks)
 
 
 @pytest.mark.parametrize(
@@ -640,6 +651,16 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("exec -a nightly /srv/k.sh", "k"),
         ("ruby -r json /srv/l.rb", "l"),
         ("uv run --project /srv/shop -p 3.12 python nightly.py", "nightly"),
+        ("DIR=${DIR:-/var/cache/munin/www}; if [ -d $DIR ]; then find $DIR -delete; fi", "find"),
+        ("DIR=$({ cat /etc/a.conf || true; } | sed -E 's/^dir (.*)$/\\1/'); find $DIR -delete", "find"),
+        ("A=$(b $(c $(d $(e)))) /srv/m.sh", "m"),
+        ("${APP:-/opt/app}/bin/tick --now", "tick"),
+        ("${A:-${B:-/opt/b}}/bin/n", "n"),
+        ('"${BIN%/*}/job.sh" -q', "job"),
+        ("A=\"b c\" D='e f' /srv/o.sh", "o"),
+        ("for i in 1 2 3; do /srv/p.sh $i; done", "p"),
+        ("case $DAY in 6) /srv/q.sh;; esac", "q"),
+        ("sleep $((RANDOM ", "command"),  # of: sleep $((RANDOM % 60)); /srv/r.sh
     ],
 )
 def test_a_name_comes_from_what_runs_and_not_from_what_starts_it(command: str, name: str) -> None:
@@ -708,6 +729,12 @@ def test_another_option_before_the_command_is_refused(line: str, word: str) -> N
 def test_rulers_are_no_descriptions(comment: str) -> None:
     assert "description" not in only(f"{comment}\n0 1 * * * a")[0]
     assert only(f"{comment}\n# the real one\n0 1 * * * a")[0]["description"] == "the real one"
+
+
+def test_the_sides_of_a_box_are_no_part_of_a_description() -> None:
+    box = "#-------------#\n# update motd #\n#-------------#\n"
+    assert only(f"{box}0 1 * * * a")[0]["description"] == "update motd"
+    assert only("# written in C#\n0 1 * * * a")[0]["description"] == "written in C#"
 
 
 @pytest.mark.parametrize(
@@ -871,6 +898,11 @@ def test_a_command_that_crons_read_differently_is_told(command: str, note: str) 
     (entry,) = crontab(f"0 5 * * * {command}\n").lines
     assert entry.fit is Conversion.DIFFERS
     assert any(note in found for found in entry.notes)
+
+
+def test_a_backslash_before_a_percent_ends_no_line() -> None:
+    notes = only(r"0 1 * * * echo \\%one")[1].notes
+    assert not any("does not continue a line" in note for note in notes)
 
 
 def test_programs_of_node_are_no_users() -> None:

@@ -214,6 +214,20 @@ def test_when_it_is_due(spec: str, expression: str, zone: str) -> None:
     assert (words["expression"], words["timezone"]) == (expression, zone)
 
 
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("  schedule: 0 5 * * *", True),
+        ("  schedule: 0 5 * * *\n  timeZone: ''", True),
+        ("  schedule: 0 5 * * *\n  timeZone: Asia/Tokyo", False),
+        ("  schedule: 'CRON_TZ=Asia/Tokyo 0 5 * * *'", False),
+    ],
+)
+def test_a_zone_that_nothing_names_is_told(spec: str, told: bool) -> None:
+    found = read_kubernetes(cron_job(spec), "f.yaml")
+    assert any("no time zone is known" in remark for remark in found.remarks) == told
+
+
 # What cannot be.
 
 
@@ -229,6 +243,14 @@ def test_when_it_is_due(spec: str, expression: str, zone: str) -> None:
         (cron_job("  schedule: 0 5 * * *\n  timeZone: Mars/Olympus"), "Mars/Olympus"),
         (cron_job("  schedule: 0 5 * * *", "{template: {spec: {containers: []}}}"), "several containers"),
         (cron_job("  schedule: 0 5 * * *", JOB.replace("[echo, hi]", "[[echo], hi]")), "is not text"),
+        (
+            cron_job("  schedule: 0 5 * * *", JOB.replace("command:", "args:")),
+            "has args and no command: its image's ENTRYPOINT",
+        ),
+        (
+            cron_job("  schedule: 0 5 * * *", JOB.replace("command: [echo, hi]", "image: x")),
+            "what it runs is in its image",
+        ),
         ("kind: CronJob\n", "no spec.schedule"),
     ],
 )
