@@ -1,6 +1,6 @@
 """The form of a crontab: whether a user stands before each command, by its place, its headings and its words.
 
-It decides as well what becomes of a backslash in a command.
+It tells as well of placeholders and backslashes in a command.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ _SERVICES = frozenset(  # accounts that are commands as well, and those of Debia
     | {"backup", "ftp", "games", "irc", "list", "news", "operator", "proxy", "uucp"}
 )
 _SUBCOMMANDS = frozenset({"git", "mysql"})  # of these, that take a bare word: git pull, mysql shop
+_PLACEHOLDER = re.compile(  # of a sample or a manual, in a path
+    r"@[A-Z][A-Z0-9_]+@(?=/)|(?<=/)(?:\{[A-Za-z_]\w*\}|<[A-Za-z_][\w -]*>)(?=[/\s]|$)"
+    r"|(?<![\w$@])\{[A-Za-z_]\w*\}(?=/)|(?<!\S)\[[A-Za-z_]{4,}\](?=[\w/])|(?<![\w.-])/path/to(?=/)"
+)
 _PROGRAM = re.compile(r"(/|\./|cd\b|test\b|\[)")  # the beginning of a command, and hardly that of an argument
 _EXECUTABLE = re.compile(r"/(?:[^/]+/)*s?bin/[^/]|\S*\.(?:sh|bash|py|pl|php|rb)$")
 _BEGINNINGS = frozenset(
@@ -74,8 +78,16 @@ def form_of(text: str, source: str) -> CrontabForm:
     return CrontabForm.SYSTEM if users and named else CrontabForm.USER
 
 
-def backslashes(entry: CrontabEntry, form: CrontabForm) -> list[str]:
-    """What cron or anacron makes of the backslashes in a command, where it stays as it is here."""
+def oddities(entry: CrontabEntry, form: CrontabForm) -> list[str]:
+    """Notes on a placeholder in a command, and on what cron or anacron makes of its backslashes, where they stay as they are here."""
+    later = _PLACEHOLDER.search(entry.command)
+    return [
+        *([f"{later[0]} looks like a placeholder that is still to be replaced"] if later else []),
+        *_backslashes(entry, form),
+    ]
+
+
+def _backslashes(entry: CrontabEntry, form: CrontabForm) -> list[str]:
     command = entry.command
     if form is CrontabForm.ANACRON:
         return ["a backslash in the command stays; anacron takes each one out"] if "\\" in command else []

@@ -14,7 +14,7 @@ from typing import Any
 from quarterjack.arguments import MAX_DESCRIPTION
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
-from quarterjack.importers.cronforms import backslashes, doubtful_user, form_of, unheaded_user
+from quarterjack.importers.cronforms import doubtful_user, form_of, oddities, unheaded_user
 from quarterjack.importers.cronlines import (
     CrontabEntry,
     CrontabForm,
@@ -46,9 +46,6 @@ _NOT_MAPPED = {
         ("LOGNAME", "USER"), "cron does not let a crontab set it either: it is the user that the command runs as"
     ),
 }
-_PLACEHOLDER = re.compile(  # of a sample or a manual, in a path
-    r"@[A-Z][A-Z0-9_]+@(?=/)|(?<=/)(?:\{[A-Za-z_]\w*\}|<[A-Za-z_][\w -]*>)(?=[/\s]|$)"
-)
 _UTC = ("UTC", "Etc/UTC")
 _OWN_DELAYS = "each fire has a delay of its own below it, the same at each computation; cron draws one for all"
 _DAY = 86_400  # seconds
@@ -211,9 +208,7 @@ def _entry(line: CrontabEntry, name: str, job: str, form: CrontabForm, state: _S
     }
     if line.stdin:
         notes.append("% ends the command here, the rest is its standard input; busybox and supercronic read on")
-    if later := _PLACEHOLDER.search(line.command):
-        notes.append(f"{later[0]} looks like a placeholder that is still to be replaced")
-    notes += backslashes(line, form)
+    notes += oddities(line, form)
     skips = is_skipped_while_locked(line.command)
     state.skips = state.skips or skips
     if state.doubt:

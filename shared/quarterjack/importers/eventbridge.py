@@ -133,7 +133,7 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
     targets = _targets(node)
     for target in targets:
         own = manifest.text("Id", of=target) or "/".join(_resource(manifest.text("Arn", of=target) or "target"))
-        full = f"{text}/{own}" if manifest.all("Targets") else text  # whatever other targets there are
+        full = f"{text}/{own}" if target.path.endswith("]") else text  # whatever other targets there are
         item = _Item(Manifest(node, _RULES), node, target, full, expression)
         for other in targets:
             if other is not target:
@@ -143,8 +143,10 @@ def _item(node: YamlNode, now: datetime, found: Collector, jobs: _Jobs) -> None:
 
 def _targets(node: YamlNode) -> list[YamlNode]:
     """The targets of a rule, or the one of a schedule, which has no fields if nothing is known of it."""
-    target = node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")
-    return Manifest(node, _RULES).all("Targets") or [target]
+    listed = node.get("Targets")
+    if listed is not None and isinstance(listed.value, list) and listed.value:
+        return listed.value
+    return [node.get("Target") or YamlNode({}, node.line, node.place, f"{node.path}.Target")]
 
 
 def _names_of_jobs(nodes: Sequence[YamlNode]) -> dict[str, str]:

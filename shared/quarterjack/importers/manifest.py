@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from quarterjack.apply.nodes import YamlNode
 from quarterjack.errors import InvalidInput
+from quarterjack.importers.text import without_secrets
 
 Scalar = TypeVar("Scalar", int, bool)
 
@@ -59,9 +60,15 @@ class Manifest:
         return self.take(found).value  # type: ignore[no-any-return]
 
     def all(self, *names: str, of: YamlNode | None = None) -> list[YamlNode]:
-        """The items of a list of the document, or of a node in it; does not mark them as read."""
+        """The items of a list of the document, or of a node in it; does not mark them as read. Raises InvalidInput."""
         found = (of or self._node).get(*names)
-        return found.value if found is not None and isinstance(found.value, list) else []
+        if found is None:
+            return []
+        if not isinstance(found.value, list):
+            place = f"line {found.line}: {found.path.removeprefix(self._node.path).lstrip('.')}"
+            shown = without_secrets(found.value)[:60] if isinstance(found.value, str) else ""
+            raise InvalidInput(place, shown, "is not a list", "write each item after a hyphen, or all in brackets")
+        return found.value
 
     def texts(self, node: YamlNode, name: str) -> list[str]:
         """Read a list of texts below a node. Raises InvalidInput."""

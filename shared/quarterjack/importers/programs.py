@@ -66,6 +66,7 @@ _JOINED = re.compile(r"(?<=[A-Za-z_'\"])(?=[<>])")  # program>/dev/null
 _REDIRECTION = re.compile(r"[0-9&]*[<>]")
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{[#!]?([A-Za-z_]\w*)[^{}]*\}")  # ${NAME:-/opt/shop} as well
+_PLACEHOLDER = re.compile(r"(?<![\w$@])\{(\w+)\}(?=/)")  # {APP}/run.sh of a sample
 _DEEPEST = 3  # substitutions and variables in one another that are read
 _SKIPPING = re.compile(r"(?:^|[\s/;&|(])flock\s+(?:-\S+\s+)*?(?:-[a-z]*n[a-z]*|--nb|--nonblock(?:ing)?)\s")
 _INTERPRETERS = frozenset(
@@ -134,6 +135,7 @@ def starts_another(word: str) -> bool:
 
 def _without_values(command: str) -> str:
     """A command without its substitutions, the values of its assignments, and the defaults of its variables."""
+    command = _PLACEHOLDER.sub(r"$\1", command)
     for _ in range(_DEEPEST):
         command = _BRACED.sub(r"$\1", _SUBSTITUTION.sub(" ", command))
     return _QUOTED_VALUE.sub(r"\1", _OPEN.sub(" ", command))

@@ -143,6 +143,15 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
         "declare its schedules, with jobs that call its URLs: every monday 09:00 is expression: 0 9 * * MON",
     ),
     (
+        "crontab kubernetes eventbridge",
+        re.compile(
+            r"^[ \t]+(?:-[ \t]+)?(?:ansible\.builtin\.)?cron:[ \t]*\r?\n[ \t]+(?:name|minute|hour|job|special_time|user):",
+            re.MULTILINE,
+        ),
+        "is a task of Ansible",
+        "run its playbook, then on the host: crontab -l -u USER | quarterjack import crontab -",
+    ),
+    (
         "crontab",
         re.compile(r"^[ \t]*\[job-(?:exec|run|local|service-run)\b", re.MULTILINE),
         "is a configuration of Ofelia",

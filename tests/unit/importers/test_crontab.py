@@ -660,6 +660,7 @@ def test_names_stay_when_a_line_is_put_in(count: int) -> None:
         ("A=\"b c\" D='e f' /srv/o.sh", "o"),
         ("for i in 1 2 3; do /srv/p.sh $i; done", "p"),
         ("case $DAY in 6) /srv/q.sh;; esac", "q"),
+        ("{APP}/bin/s.sh", "s"),
         ("sleep $((RANDOM ", "command"),  # of: sleep $((RANDOM % 60)); /srv/r.sh
     ],
 )
@@ -892,6 +893,9 @@ def test_a_line_that_somebody_has_split_does_not_hide_the_users_of_the_others() 
         ("@SA_LIB_DIR@/sa1 -d 600 6 &", "@SA_LIB_DIR@ looks like a placeholder that is still to be replaced"),
         ("/home/ubuntu/{new_folder_name}/venv/bin/python x", "{new_folder_name} looks like a placeholder"),
         ("/home/<user>/run.sh", "<user> looks like a placeholder"),
+        ("{INSTALL_DIR}/tests/run_tests.sh", "{INSTALL_DIR} looks like a placeholder"),
+        ("php -f [wwwpath]cron/minute.php", "[wwwpath] looks like a placeholder"),
+        ('"/path/to/run.sh"', "/path/to looks like a placeholder"),
     ],
 )
 def test_a_command_that_crons_read_differently_is_told(command: str, note: str) -> None:
@@ -903,6 +907,24 @@ def test_a_command_that_crons_read_differently_is_told(command: str, note: str) 
 def test_a_backslash_before_a_percent_ends_no_line() -> None:
     notes = only(r"0 1 * * * echo \\%one")[1].notes
     assert not any("does not continue a line" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "${A}/b.sh",
+            "awk '{print}' /x",
+            "{ /srv/a.sh; }",
+            "ps | grep '[n]ginx'",
+            "ls /a/path/to/b",
+            "[ -x /a ] && /a",
+        ),
+        *("find /x -exec {} +", "git diff @{u}/x", "cp /a/{b,c}/d /e", "rm /x/[abc]*"),
+    ],
+)
+def test_what_a_shell_reads_is_no_placeholder(command: str) -> None:
+    assert only(f"0 1 * * * {command}")[1].fit is Conversion.EXACT
 
 
 def test_programs_of_node_are_no_users() -> None:

@@ -251,6 +251,18 @@ def test_a_zone_that_nothing_names_is_told(spec: str, told: bool) -> None:
             cron_job("  schedule: 0 5 * * *", JOB.replace("command: [echo, hi]", "image: x")),
             "what it runs is in its image",
         ),
+        (
+            cron_job("  schedule: 0 5 * * *", JOB.replace("[echo, hi]", "echo hi")),
+            "containers[0].command='echo hi': is not a list",
+        ),
+        (
+            cron_job("  schedule: 0 5 * * *", JOB.replace("hi]", "hi], args: --all")),
+            "containers[0].args='--all': is not a list",
+        ),
+        (
+            cron_job("  schedule: 0 5 * * *", JOB.replace("hi]", "hi], env: {A: b}")),
+            "containers[0].env='': is not a list",
+        ),
         ("kind: CronJob\n", "no spec.schedule"),
     ],
 )
