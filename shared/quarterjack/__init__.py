@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from quarterjack.domain.tenants.profile import Grant, TenantState
     from quarterjack.job_packages import load
     from quarterjack.jobs import Queue, Registry, job
+    from quarterjack.owner.runs.links import LinkState
     from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
     from quarterjack.sdk.history.views import (
         JobView,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.tenants.figures import TenantFigures
     from quarterjack.sdk.tenants.tenants import Tenants
     from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
-    from quarterjack.sdk.waits.links import SignalLink
+    from quarterjack.sdk.waits.links import RunLink, SignalLink
     from quarterjack.sdk.waits.signals import SignalOutcome, SignalReceipt
     from quarterjack.settings import Settings
     from quarterjack.timing import Rule, next_fires
@@ -62,6 +63,7 @@ __all__ = [
     "ErasureProgress",
     "Grant",
     "JobView",
+    "LinkState",
     "LogLine",
     "LogPage",
     "Page",
@@ -73,6 +75,7 @@ __all__ = [
     "Retry",
     "Rule",
     "Run",
+    "RunLink",
     "RunState",
     "RunTransition",
     "RunningPage",
@@ -123,7 +126,8 @@ _NAMES_BY_HOME = {
     "sdk.tenants.tenants": "Tenants",
     "sdk.submissions.many": "Submission SubmittedBatch SubmittedItem",
     "sdk.views": "DeadRun Page Redriven Run RunTransition",
-    "sdk.waits.links": "SignalLink",
+    "owner.runs.links": "LinkState",
+    "sdk.waits.links": "RunLink SignalLink",
     "sdk.waits.signals": "SignalOutcome SignalReceipt",
     "sdk.history.views": "JobView QueueView RunningPage SqsQueueView Worker WorkerRun LogLine LogPage",
     "settings": "Settings",

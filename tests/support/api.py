@@ -29,6 +29,7 @@ BODIES: dict[str, Any] = {
     "freeze": {"until": "2026-06-01T00:00:00Z"},
     "reschedule_run": {"delay": 60},
     "fail": {"error": "boom"},
+    "make_link": {"name": "go", "to": "ada", "base": "https://jobs.example.com"},
     "redrive": {"job": "fail"},
     "purge": {"job": "fail"},
     "submit": {"job": "greet", "payload": {"to": "Ada"}},

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "list_backfills": "backfills list",
     "list_dead": "dead list",
     "signal": "runs signal",
+    "list_links": "runs links",
     "list_runs": "runs list",
     "list_schedules": "schedules list",
     "pause_schedule": "schedules pause",

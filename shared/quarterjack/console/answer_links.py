@@ -18,7 +18,7 @@ from quarterjack.sdk.session import Session
 from quarterjack.sdk.waits.links import LinkView, read_link, use_link
 from quarterjack.web.urls import run_of_url
 
-_STATUS = {LinkState.EXPIRED: 410, LinkState.ENDED: 410}
+_STATUS = dict.fromkeys((LinkState.EXPIRED, LinkState.REVOKED, LinkState.ENDED), 410)
 
 
 async def show_link(request: Request) -> Response:

@@ -43,6 +43,7 @@ class AuditAct(StrEnum):
     RETRY = "retry"
     SIGNAL = "signal"
     LINK = "signal-link"  # a link was made that answers a run
+    REVOKE_LINK = "revoke-link"
     RESCHEDULE = "reschedule"
     REPLAY = "replay"
     REDRIVE = "redrive"
@@ -86,6 +87,7 @@ AuditActWord = (
         "retry",
         "signal",
         "signal-link",
+        "revoke-link",
         "reschedule",
         "replay",
         "redrive",

@@ -87,6 +87,8 @@ CALLS: Mapping[str, Call] = {
     "fail": _call(About.RUN, Verb.SIGNAL),
     "heartbeat": _call(About.RUN, Verb.SIGNAL),
     "signal_link": _call(About.RUN, Verb.SIGNAL),
+    "list_links": _call(About.RUN, Verb.READ_RUNS),
+    "revoke_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),

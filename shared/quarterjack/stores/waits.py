@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.state.transition import Compare
+from quarterjack.state.transition import Absent, Compare, all_of
 from quarterjack.state.waits.park import MAX_WAIT
 from quarterjack.state.waits.terms import WaitTerms, terms_of
 from quarterjack.stores.audit import transact
@@ -19,7 +19,9 @@ from quarterjack.stores.siblings import BESIDE, BesideKind, beside_prefix, resul
 from quarterjack.stores.tables import RUNS, Row, RowTables, RowWrite, begins_with, put_new
 from quarterjack.values import value
 
-_LINK = ("signal", "payload", "label", "actor", "expires_at")  # named as the fields
+_LINK = ("signal", "payload", "label", "actor")  # texts, named as the fields
+_LINK_TIMES = ("made_at", "expires_at", "revoked_at")
+_IS_VALID = all_of(Compare("made_at", ">=", 0), Absent("revoked_at"))  # the row of a link that is there
 FAILURE = "failure"  # the channel of a signal that raises in the job
 ENDED = "S"  # the mark of a child, where nobody asks how it ended
 _CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
@@ -43,7 +45,10 @@ class LinkRow:
     payload: str  # JSON text of the answer
     label: str  # for whom it was made
     actor: str  # who made it
+    made_at: int  # UTC ms
     expires_at: int  # UTC ms
+    revoked_at: int | None = None  # UTC ms; None: it was not revoked
+    digest: str = ""  # of its token
 
 
 class Waits:
@@ -62,24 +67,47 @@ class Waits:
         row = self._tables.get("terms", RUNS, owner=ref.owner, key=f"{beside_prefix(ref)}{BesideKind.WAIT}#{name}")
         return None if row is None else terms_of_row(row)
 
-    def put_signal(self, ref: RunRef, name: str, signal: SignalRow, audit: AuditEntryRow | None = None) -> bool:
-        """Put it, with the ``audit`` entry of the act, unless the run has one of that name. Raises Unavailable."""
+    def put_signal(
+        self,
+        ref: RunRef,
+        name: str,
+        signal: SignalRow,
+        audit: AuditEntryRow | None = None,
+        *,
+        link: LinkRow | None = None,
+    ) -> bool:
+        """Put it, with the ``audit`` entry of the act, unless the run has one of that name; not by a ``link`` that is revoked.
+
+        Raises Unavailable.
+        """
         row = _signal_key(ref, name) | {"payload": signal.payload, "at": signal.at, "ttl": self._expires(signal.at)}
         write = put_new(RUNS, present(row | {"actor": signal.actor, "channel": signal.channel}))
         if audit is None:
             return self._tables.write("put_signal", write)[0]
-        return transact(self._tables, "put_signal", [write], f"signal {name!r} of run {ref}", audit)
+        key = None if link is None else _link_key(ref, link.digest)
+        checks = [] if key is None else [RowWrite(table=RUNS, row=key, only_if=_IS_VALID, kind="check")]
+        return transact(self._tables, "put_signal", [write, *checks], f"signal {name!r} of run {ref}", audit)
 
     def link(self, ref: RunRef, digest: str) -> LinkRow | None:
         """The link of a run whose token has this digest; None: there is none. Raises Unavailable."""
         row = self._tables.get("link", RUNS, **_link_key(ref, digest))
         return None if row is None else link_of_row(row)
 
-    def put_link(self, ref: RunRef, digest: str, link: LinkRow, audit: AuditEntryRow) -> bool:
+    def links(self, ref: RunRef, prefix: str = "") -> Sequence[LinkRow]:
+        """The links of a run whose digests begin so. Raises Unavailable."""
+        key = _link_key(ref, prefix)
+        return [*map(link_of_row, self._tables.rows("links", begins_with(RUNS, key["owner"], key["key"])))]
+
+    def put_link(self, ref: RunRef, link: LinkRow, audit: AuditEntryRow) -> bool:
         """Put a new link, with the ``audit`` entry of the act. Raises Unavailable."""
-        row = _link_key(ref, digest) | {name: getattr(link, name) for name in _LINK}
-        put = put_new(RUNS, row | {"ttl": self._expires(link.expires_at)})
+        row = _link_key(ref, link.digest) | {name: getattr(link, name) for name in (*_LINK, *_LINK_TIMES)}
+        put = put_new(RUNS, present(row | {"ttl": self._expires(link.expires_at)}))
         return transact(self._tables, "put_link", [put], f"link of run {ref}", audit)
+
+    def revoke_link(self, ref: RunRef, digest: str, now: int, audit: AuditEntryRow) -> bool:
+        """Revoke a link, with the ``audit`` entry of the act; False: it is revoked already, or gone. Raises Unavailable."""
+        write = RowWrite(table=RUNS, row=_link_key(ref, digest) | {"revoked_at": now}, only_if=_IS_VALID)
+        return transact(self._tables, "revoke_link", [write], f"link of run {ref}", audit)
 
     def mark_ended(self, parent: RunRef, number: int, now: int, mark: str = ENDED) -> Mapping[int, str]:
         """Note that a child has ended (``number`` from 1). Repeated, it changes nothing. The marks of its hundred, by number."""
@@ -170,7 +198,8 @@ def _link_key(ref: RunRef, digest: str) -> Row:
 @reads("link {owner}{key}")
 def link_of_row(row: Any) -> LinkRow:
     """A link from its row. Raises Unreadable."""
-    return LinkRow(**{name: row[name] for name in _LINK[:-1]}, expires_at=int(row["expires_at"]))
+    found = {name: row[name] for name in _LINK} | {name: int(row[name]) for name in _LINK_TIMES if name in row}
+    return LinkRow(**found, digest=row["key"].rpartition("#")[2])
 
 
 @reads("signal {owner}{key}")

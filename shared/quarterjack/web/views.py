@@ -18,6 +18,7 @@ from quarterjack.sdk.schedules.bulk import BulkResult
 from quarterjack.sdk.schedules.forecast_views import ComingSchedule, Forecast, ForecastSpan
 from quarterjack.sdk.schedules.freeze import Holds
 from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
+from quarterjack.sdk.waits.links import RunLink, SignalLink
 from quarterjack.sdk.waits.signals import SignalReceipt
 from quarterjack.timing import PreviewRow
 from quarterjack.web.fields import DEFINITION
@@ -55,6 +56,7 @@ ANSWER = shape(
     Answer, add={"causes": (list[str], "what kept it from running, or from running in time", lambda one: one.causes)}
 )
 SIGNAL = shape(SignalReceipt)
+SIGNAL_LINK, RUN_LINK = shape(SignalLink), shape(RunLink)
 FIRE = shape(PreviewRow)
 _GO_ON = {"cursor": (str | None, "send it to go on; null: all were read", lambda one: cursor_in_url(one.cursor))}
 BULK = shape(BulkResult, leave_out=("cursor",), add=_GO_ON)

@@ -35,8 +35,10 @@ def told(table: Any, key: Row, old: Row | None, new: Row | None) -> tuple[str, s
 
 
 def signal_act(old: Row, new: Row, key: Row) -> tuple[str, str] | None:
-    """A signal, or a link for one, that was put beside a run; a wait that nobody answered in time is no act."""
+    """A signal, or a link for one, that was put beside a run, or a link's end; a wait that nobody answered in time is no act."""
     run, _, word = key["key"].removeprefix("#").partition("#")
+    if word.startswith("link#") and "revoked_at" in new and "revoked_at" not in old:
+        return "revoke-link", f"{key['owner']}#{run}"
     act = {"signal": "signal", "link": "signal-link"}.get(word.partition("#")[0])
     if act is None or old or not new or (act == "signal" and "payload" not in new):
         return None

@@ -189,6 +189,8 @@ CASES: tuple[Case, ...] = (
     case(
         "signal_link", V.SIGNAL, lambda on, of: on.signal_link(of.run, "go", to="ada", base="https://jobs.example.com")
     ),
+    case("list_links", V.READ_RUNS, lambda on, of: on.list_links(of.run)),
+    case("revoke_link", V.SIGNAL, lambda on, of: on.revoke_link(of.run, "0" * 12)),
     case("complete", V.SIGNAL, lambda on, of: on.complete(callback_token(of.run, "go"))),
     case("fail", V.SIGNAL, lambda on, of: on.fail(callback_token(of.run, "go"), "no")),
     case("heartbeat", V.SIGNAL, lambda on, of: on.heartbeat(callback_token(of.run, "go"))),

@@ -79,3 +79,35 @@ def test_an_ended_run_takes_no_answer(harness: Harness, waiting: Run, capsys: py
     harness.scheduler.cancel_run(waiting.id)
     assert run(["runs", "signal", waiting.id, "approval"]) == 4
     assert "CANCELLED" in capsys.readouterr().err
+
+
+def test_links_are_made_listed_and_revoked(harness: Harness, waiting: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--payload", '{"ok": true}', "--to", "ada@acme.example", "--base", "https://jobs.example.com/console"]
+    assert run(["--json", "runs", "link", waiting.id, "approval", *words, "--expires-in", "2d"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["url"].startswith("https://jobs.example.com/console/answer/")
+    assert made["expires_at"].startswith("2026-05-06T12:00")
+    assert run(["--json", "runs", "links", waiting.id]) == 0
+    (listed,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (listed["id"], listed["state"], listed["payload"]) == (made["id"], "open", {"ok": True})
+    assert run(["runs", "links", waiting.id]) == 0
+    assert "ada@acme.example" in capsys.readouterr().out
+    assert run(["runs", "revoke-link", waiting.id, made["id"]]) == 0
+    assert "revoked" in capsys.readouterr().out
+    assert harness.scheduler.list_links(waiting.id)[0].state == "revoked"
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["link", "RUN", "approval", "--to", "ada", "--base", "jobs"], "--base", 1),
+        (["link", "RUN", "approval", "--to", "iam:x", "--base", "https://x"], "--to", 1),
+        (["revoke-link", "RUN", "zz"], "LINK", 1),
+        (["revoke-link", "RUN", "0" * 12], "`quarterjack runs links`", 3),
+    ],
+)
+def test_what_a_link_cannot_be_names_the_option(
+    waiting: Run, capsys: pytest.CaptureFixture[str], words: list[str], said: str, code: int
+) -> None:
+    assert run(["runs", *(waiting.id if word == "RUN" else word for word in words)]) == code
+    assert said in capsys.readouterr().err

@@ -94,6 +94,11 @@ def thawed(scene: Scene) -> Act:
     return lambda owner: owner.thaw()
 
 
+def revoked(scene: Scene) -> Act:
+    link = scene.owner.signal_link(scene.waiting.id, "go", to="ada@acme", base="https://q.example")
+    return lambda owner: owner.revoke_link(scene.waiting.id, link.id)
+
+
 def backfilled(name: str, first: str | None = None) -> Callable[[Scene], Act]:
     def prepared(scene: Scene) -> Act:
         if first is not None:
@@ -119,6 +124,7 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "cancel runs": (of("cancel_runs", "s1", between=(at(-10_000), at(60))), ["cancel"] * 4),
     "retry": (lambda scene: lambda owner: owner.retry_run(scene.retrying.id), ["retry"]),
     "signal": (lambda scene: lambda owner: owner.signal(scene.waiting.id, "go", {"n": 1}), ["signal"]),
+    "revoke link": (revoked, ["revoke-link"]),
     "reschedule": (lambda scene: lambda owner: owner.reschedule(scene.waiting.id, at=at(900)), ["reschedule"]),
     "replay": (
         lambda scene: lambda owner: owner.replay_run(scene.ended.id, idempotency_key="k"),

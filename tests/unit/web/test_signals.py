@@ -103,3 +103,26 @@ def test_the_schema_of_the_wait_says_whether_null_is_an_answer(api: Api) -> None
     status, problem = posted(api, path.format(run_in_url(strict.id)))
     assert (status, problem["field"]) == (422, "payload")
     assert posted(api, path.format(run_in_url(run.id)))[1]["outcome"] == "accepted"
+
+
+def test_links_are_made_listed_and_revoked(api: Api, address: str) -> None:
+    body = {
+        "name": "order/approval",
+        "payload": {"ok": True},
+        "to": "ada@acme",
+        "base": "https://jobs.example.com/console",
+    }
+    made = api.post(f"{address}/links", body, 201)
+    assert made["url"].startswith("https://jobs.example.com/console/answer/")
+    (listed,) = api.get(f"{address}/links")["items"]
+    assert (listed["id"], listed["state"], listed["payload"], "url" in listed) == (
+        made["id"],
+        "open",
+        {"ok": True},
+        False,
+    )
+    gone = api.ask("DELETE", f"{address}/links/{made['id']}")
+    assert (gone.status_code, gone.json()["state"]) == (200, "revoked")
+    assert api.problem("DELETE", f"{address}/links/{'0' * 12}")[1]["code"] == "not-found"
+    assert api.problem("DELETE", f"{address}/links/x")[0] == 422
+    assert api.problem("POST", f"{address}/links", body | {"base": "x"})[1]["field"] == "base"

@@ -9,6 +9,7 @@ import typer
 
 from quarterjack.cli.exits import code_of_run
 from quarterjack.cli.parameters import DryRun, Key, Payload, RunId, Strict, Yes, matching, payload_of, read_payload
+from quarterjack.cli.runs.answers import complete, fail, heartbeat, link, links, revoke_link, signal
 from quarterjack.cli.runs.history import print_transition
 from quarterjack.cli.runs.listing import list_
 from quarterjack.cli.runs.logs import logs, show_traceback
@@ -22,7 +23,6 @@ from quarterjack.sdk.views import Run
 
 app = typer.Typer(no_args_is_help=True)
 
-Token = Annotated[str, typer.Argument(help="Callback token, as ctx.callback_token(name) returned it.")]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=1)  # runs are claimed a quarter of an hour ahead at the most
 
@@ -144,45 +144,6 @@ def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None
 
 
 @app.command()
-def signal(
-    shell: Shell,
-    run_id: RunId,
-    name: Annotated[str, typer.Argument(help="Name of the signal, as the job gives it to ctx.wait_for.")],
-    payload: Annotated[
-        str | None, typer.Option(help="The answer: JSON of at most 64 KB, or - for standard input. Default: null.")
-    ] = None,
-) -> None:
-    """Answer a run that waits for a signal, also before it does. The first answer counts; the receipt says which one that is."""
-    shell.show(shell.scheduler.signal(run_id, name, **payload_of(payload)))
-
-
-@app.command()
-def complete(
-    shell: Shell,
-    token: Token,
-    result: Annotated[
-        str | None, typer.Option(help="The result: JSON of at most 64 KB, or - for standard input. Default: null.")
-    ] = None,
-) -> None:
-    """Complete what a run waits for, by the callback token that its job has handed out."""
-    shell.show(shell.scheduler.complete(token, None if result is None else read_payload(result)))
-
-
-@app.command()
-def fail(
-    shell: Shell, token: Token, error: Annotated[str, typer.Argument(help="Why it failed: 1 to 1,000 characters.")]
-) -> None:
-    """Fail what a run waits for, by the callback token that its job has handed out: the wait raises CallbackFailed in the job."""
-    shell.show(shell.scheduler.fail(token, error))
-
-
-@app.command()
-def heartbeat(shell: Shell, token: Token) -> None:
-    """Say that what a run waits for goes on, by the callback token that its job has handed out."""
-    shell.show(shell.scheduler.heartbeat(token))
-
-
-@app.command()
 def wait(
     shell: Shell,
     run_id: RunId,
@@ -247,5 +208,6 @@ def _cancel_many(
     shell.matched(count)
 
 
-app.command()(tail)
+for _command in (signal, complete, fail, heartbeat, link, links, revoke_link, tail):
+    app.command()(_command)
 app.command()(logs)

@@ -21,7 +21,7 @@ from quarterjack.fires.parking import notify_waiting
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
 from quarterjack.state.waits.park import prolong, signal_of
 from quarterjack.state.waits.terms import after_heartbeat
-from quarterjack.stores.waits import FAILURE, SignalRow
+from quarterjack.stores.waits import FAILURE, LinkRow, SignalRow
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,11 @@ def send_signal(
     *,
     warn: Callable[[str], None] = log.warning,
     channel: str | None = None,
+    link: LinkRow | None = None,
 ) -> tuple[SignalRow, bool]:
     """The signal that the run has, and whether this call brought it. ``payload`` is JSON text; ``run`` as it was just read.
 
-    ``channel``: "link" for an answer by a link, FAILURE for an error in place of an answer.
+    ``channel``: "link" for an answer by a link, FAILURE for an error in place of an answer. ``link``: it may not be revoked.
     ``warn`` is told if the payload cannot be checked here.
     Raises Conflict for a run that has ended without that signal, InvalidInput for a payload that the wait does not take, Unavailable.
     """
@@ -53,8 +54,12 @@ def send_signal(
     if found is None:
         mine = SignalRow(payload=payload, at=context.clock(), actor=actor_of(context), channel=channel)
         audit = audit_entry(AuditAct.SIGNAL, str(run.ref), context, signal=name, channel=channel)
-        brought = services.waits.put_signal(run.ref, name, mine, audit)
+        brought = services.waits.put_signal(run.ref, name, mine, audit, link=link)
         found = mine if brought else services.waits.signal(run.ref, name)
+    if found is None and link is not None:
+        raise Conflict(
+            f"run_id={str(run.ref)!r}: the link to signal {name!r} was revoked meanwhile; nothing was written"
+        )
     if found is None:
         raise Unavailable(f"signal {name!r} of run {run.ref} is being written by another process; try again")
     notify_waiting(run.ref, services, context.clock)

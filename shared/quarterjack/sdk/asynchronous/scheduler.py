@@ -156,6 +156,8 @@ class AsyncScheduler(AsyncBase):
     fail = awaited(Scheduler.fail)
     heartbeat = awaited(Scheduler.heartbeat)
     signal_link = awaited(Scheduler.signal_link)
+    list_links = awaited(Scheduler.list_links)
+    revoke_link = awaited(Scheduler.revoke_link)
 
     # Runs outside of the expression, and many schedules at once.
 

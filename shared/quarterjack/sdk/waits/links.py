@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from quarterjack.domain.names import check_name, parse_run_id
+from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.caller import LINKED, MAX_ACTOR, claimed_actor
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import InvalidInput
-from quarterjack.owner.runs.links import CHANNEL, FoundLink, LinkState, answer_by_link, find_link, make_link
+from quarterjack.owner.runs.links import (
+    CHANNEL,
+    ID,
+    FoundLink,
+    LinkState,
+    answer_by_link,
+    find_link,
+    link_id,
+    make_link,
+    revoke_link,
+    state_of,
+)
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.requests import refuse_secrets
 from quarterjack.sdk.session import Session
@@ -24,17 +38,35 @@ from quarterjack.state.waits.park import MAX_WAIT
 from quarterjack.stores.waits import LinkRow
 
 _DAY = 86_400.0  # seconds
+_ID = re.compile(rf"[0-9a-f]{{{ID}}}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignalLink:
     """A link that gives one answer to a run. Whoever has its URL may give the answer."""
 
+    id: str  # by which it is revoked
     url: str  # of the page that shows what is asked
     run_id: str  # of the run
     name: str  # of the signal
     to: str  # for whom it was made; the audit has "link:<to>" as the actor of the answer
     expires_at: datetime  # UTC
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLink:
+    """A link of a run, without its URL, which is not stored."""
+
+    id: str  # by which it is revoked
+    run_id: str  # of the run
+    name: str  # of the signal
+    to: str  # for whom it was made
+    state: LinkState  # what it is good for now
+    payload: Any = None  # the answer that it gives; None for a caller who may not read-payloads
+    made_at: datetime  # UTC
+    made_by: str  # actor
+    expires_at: datetime  # UTC
+    revoked_at: datetime | None = None  # UTC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +112,52 @@ class LinkMethods(SchedulerBase):
         run = self._access.read_run(run_id, Verb.SIGNAL)
         text = answer_text(payload, self._pending(payload).text)
         self._take(RateWord.CHANGES)
+        now = self.session.clock()
         row = LinkRow(
-            signal=name, payload=text, label=label, actor="", expires_at=self.session.clock() + int(lasts * SECOND)
+            signal=name, payload=text, label=label, actor="", made_at=now, expires_at=now + int(lasts * SECOND)
         )
-        token = make_link(run, row, self._context)
+        made, token = make_link(run, row, self._context)
         url = f"{below}/answer/{run_segment(str(run.ref))}/{token}"
-        return SignalLink(url=url, run_id=run_id, name=name, to=label, expires_at=from_ms(row.expires_at))
+        return SignalLink(
+            id=link_id(made), url=url, run_id=run_id, name=name, to=label, expires_at=from_ms(row.expires_at)
+        )
+
+    def list_links(self, run_id: str) -> Sequence[RunLink]:
+        """The links that were made for a run, oldest first, also those that are of no use any more.
+
+        Raises InvalidInput, NotFound, Unavailable.
+        """
+        run = self._access.read_run(run_id, Verb.READ_RUNS)
+        rows = sorted(self.session.services.waits.links(run.ref), key=lambda row: (row.made_at, row.digest))
+        signals = {name: self.session.services.waits.signal(run.ref, name) for name in {row.signal for row in rows}}
+        now = self.session.clock()
+        return [self._link_view(run, row, state_of(row, run, signals[row.signal], now)) for row in rows]
+
+    def revoke_link(self, run_id: str, link: str) -> RunLink:
+        """Revoke a link (its ``id``): it gives no answer once this has returned. An answer that it gave before stays.
+
+        A link that is revoked stays so. Raises InvalidInput, NotFound, Throttled, Unavailable.
+        """
+        if not isinstance(link, str) or not _ID.fullmatch(link):
+            raise InvalidInput("link", link, "is not the id of a link", "use the id of a link that list_links returns")
+        run = self._access.read_run(run_id, Verb.SIGNAL)
+        self._take(RateWord.CHANGES)
+        return self._link_view(run, revoke_link(run, link, self._context), LinkState.REVOKED)
+
+    def _link_view(self, run: RunRow, row: LinkRow, state: LinkState) -> RunLink:
+        may_read = self._access.may_read_payloads(run.job)
+        return RunLink(
+            id=link_id(row),
+            run_id=str(run.ref),
+            name=row.signal,
+            to=row.label,
+            state=state,
+            payload=json.loads(row.payload) if may_read else None,
+            made_at=from_ms(row.made_at),
+            made_by=row.actor,
+            expires_at=from_ms(row.expires_at),
+            revoked_at=None if row.revoked_at is None else from_ms(row.revoked_at),
+        )
 
 
 def _label(to: object) -> str:

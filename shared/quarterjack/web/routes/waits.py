@@ -1,4 +1,4 @@
-"""What answers runs that wait: signals, and the callbacks of outside systems."""
+"""What answers runs that wait: signals, links for people without an account, and the callbacks of outside systems."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from starlette.responses import Response
 
 from quarterjack.web import views
 from quarterjack.web.calls import Call
-from quarterjack.web.fields import ApiBody, CallbackToken, RunId, SignalName
+from quarterjack.web.fields import NAME, ApiBody, CallbackToken, LinkId, Payload, RunId, Seconds, SignalName
 from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.routes.routing import answers, routes_of
 
 router = routes_of("runs")
 
 AnswerBody = Annotated[Any, Body(description="any JSON value up to 64 KB", examples=[{"ok": True}])]
+
+
+class LinkRequest(ApiBody):
+    """A link to make."""
+
+    name: str = Field(pattern=NAME, description="of the signal", examples=["approval"])
+    payload: Payload = Field(None, description="the answer that it gives", examples=[{"ok": True}])
+    to: str = Field(min_length=1, description="for whom it is, e.g. a mail address", examples=["ada@acme.example"])
+    base: str = Field(description="URL of the console", examples=["https://jobs.example.com/console"])
+    expires_in: Seconds = Field(604_800.0, ge=1, description="seconds, at most 366 days")
 
 
 async def _check_answer(request: Request) -> None:
@@ -44,6 +54,28 @@ def signal(call: Call, run: RunId, name: SignalName, body: AnswerBody = None) ->
     The first answer counts: a later request changes nothing, and `outcome` says what came first.
     """
     return call.answer(call.scheduler.signal(run, name, body))
+
+
+@router.post(
+    "/runs/{run}/links",
+    status_code=201,
+    responses=answers(views.SIGNAL_LINK.model, 201, "made; only this answer has `url`"),
+)
+def make_link(call: Call, run: RunId, body: LinkRequest) -> Response:
+    """Make a link by which a person without an account answers a run that waits. Whoever has its `url` may give the answer."""
+    return call.answer(call.scheduler.signal_link(run, **body.given()), 201)
+
+
+@router.get("/runs/{run}/links", responses=answers(views.items_model(views.RUN_LINK.model)))
+def list_links(call: Call, run: RunId) -> Response:
+    """The links of a run, oldest first, without their addresses."""
+    return call.answer({"items": call.scheduler.list_links(run)})
+
+
+@router.delete("/runs/{run}/links/{link}", responses=answers(views.RUN_LINK.model))
+def revoke_link(call: Call, run: RunId, link: LinkId) -> Response:
+    """Revoke a link: it gives no answer any more. One that it gave before stays."""
+    return call.answer(call.scheduler.revoke_link(run, link))
 
 
 @router.post("/callbacks/{token}/complete", dependencies=_ANSWER, responses=answers(views.SIGNAL.model))
