@@ -40,7 +40,6 @@ ELSEWHERE = {
     "submit_all": "POST /runs of each; a body of 10,000 items is beyond what API Gateway takes",
     "archive": "a stream without an end, which a request is not",
     "verify_audit": "an auditor's long work",
-    "signal_link": "made by the program that sends the mail; its page is the console's",
     "resend": "an operator's long work, of the installation",
     "rebuild_history": "an operator's long work, of the installation",
 }

@@ -56,7 +56,7 @@ def heartbeat(shell: Shell, token: Token) -> None:
     shell.show(shell.scheduler.heartbeat(token))
 
 
-def link(
+def make_link(
     shell: Shell,
     run_id: RunId,
     name: SignalName,
