@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from quarterjack.job_packages import load
     from quarterjack.jobs import Queue, Registry, job
     from quarterjack.owner.runs.links import LinkState
+    from quarterjack.pipelines import pipeline
     from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
     from quarterjack.sdk.history.views import (
         JobView,
@@ -103,6 +104,7 @@ __all__ = [
     "job",
     "load",
     "next_fires",
+    "pipeline",
     "schedule",
 ]
 
@@ -117,6 +119,7 @@ _NAMES_BY_HOME = {
     "domain.tenants.profile": "Grant TenantState",
     "jobs": "Queue Registry job",
     "job_packages": "load",
+    "pipelines": "pipeline",
     "sdk.asynchronous.scheduler": "AsyncScheduler",
     "sdk.scheduler": "Scheduler",
     "sdk.schedule_views": "Schedule",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
-from quarterjack.domain.names import check_flag, check_name
+from quarterjack.domain.names import check_flag, check_name, is_builtin
 from quarterjack.domain.options import Options, changed
 from quarterjack.domain.policies import (
     DeliveryWord,
@@ -95,6 +95,9 @@ class Registry:
         ...     return payload.copies
         """
         check_name(name, "job")
+        if is_builtin(name):
+            remedy = "give it another name; a pipeline of it runs tasks"
+            raise InvalidInput("job", name, "is the name of a job of the scheduler itself", remedy)
         given = overrides(
             delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
         )
@@ -161,7 +164,12 @@ class Registry:
 
     def get(self, name: str) -> Job | None:
         """The job of that name, or None."""
-        return self._jobs.get(name)
+        known = self._jobs.get(name)
+        if known is None and is_builtin(name):
+            from quarterjack.domain.pipelines.builtin import builtin_job  # noqa: PLC0415 (who has no pipeline does not load it)
+
+            return builtin_job(name)
+        return known
 
     def queue(
         self,

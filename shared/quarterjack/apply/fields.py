@@ -16,12 +16,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from quarterjack.declare import declaration
+from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides, Retry
 from quarterjack.domain.schedule import Declaration, Definition
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.timing import STORED, Rule
+from quarterjack.timing.expressions import MANUALLY
 
 DATES = ("start", "end")  # words of a rule with a date and time
 RULE = tuple(f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", *STORED))
@@ -47,7 +49,7 @@ def words_of(
         precision = "milliseconds" if rest[name] % 1000 else "seconds"
         rest[name] = from_ms(rest[name]).isoformat(timespec=precision).replace("+00:00", "Z")
     found = {
-        "job": definition.job,
+        "job": None if definition.options.tasks is not None else definition.job,
         "expression": texts if len(texts) > 1 else texts[0],
         "timezone": rule.get("timezone", "UTC"),
         "rule": rest or None,
@@ -64,6 +66,8 @@ def words_of(
 def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     """The declaration with these words. Raises InvalidInput with the path of the word: ``rule.window``."""
     _known(words, ALL)
+    if words.get("tasks") is not None and words.get("job") is None:
+        words = {"job": f"{PIPELINE}{name}", "expression": MANUALLY, **words}
     for needed in ("job", "expression"):
         if words.get(needed) is None:
             raise InvalidInput(needed, None, "is missing", "every schedule has a job and an expression")

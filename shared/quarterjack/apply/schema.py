@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
 from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAGS
 from quarterjack.domain.options import LARGEST_BUFFER, Options
+from quarterjack.domain.pipelines.reading import MOST_TASKS
 from quarterjack.domain.policies import Overrides, Policies, Retry
 from quarterjack.timing import Rule
 
@@ -29,6 +30,7 @@ _PLAIN: Mapping[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
 }
 QUEUE = "^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$"
+TASK = "^[A-Za-z_][A-Za-z0-9_.]{0,79}$"
 ZONE = "^[A-Za-z0-9_+/-]{1,64}$"  # of an IANA name; whether there is one, the server says
 _ASCII = "^[\\t\\n\\r -~]+$"
 _SPAN = {"minimum": 0, "maximum": 1_209_600}  # seconds: 14 days
@@ -85,6 +87,14 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         **_properties(Overrides, OVERRIDES, lambda _: remarks(Policies)),
         **_properties(Options, OPTIONS, remarks),
     }
+    words["tasks"] = {
+        "type": "object",
+        "propertyNames": {"pattern": TASK},
+        "additionalProperties": {"type": "object"},
+        "minProperties": 1,
+        "maxProperties": MOST_TASKS,
+        "description": "of a pipeline: its tasks by name; see docs/how-to/pipelines.md",
+    }
     retry = _object(_properties(Retry, RETRY, remarks))
     words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
     top = {
@@ -96,7 +106,9 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
                 "schedules": {
                     "type": "object",
                     "propertyNames": {"pattern": _NAME},
-                    "additionalProperties": _object(words, required=("job", "expression")),
+                    "additionalProperties": _object(
+                        words, anyOf=[{"required": ["job", "expression"]}, {"required": ["tasks"]}]
+                    ),
                     "description": "the schedules by name",
                 },
             },
@@ -106,9 +118,9 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
     return json.dumps(top, indent=2, ensure_ascii=False) + "\n"
 
 
-def _object(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
     needed = {"required": list(required)} if required else {}
-    return {"type": "object", "properties": dict(properties), "additionalProperties": False, **needed}
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False, **needed, **more}
 
 
 def _properties(kind: Any, names: tuple[str, ...], remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:

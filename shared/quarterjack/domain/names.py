@@ -21,6 +21,8 @@ SHORTEST_SECRET = 4  # characters of a value: a shorter one occurs in texts by c
 _RUN_ID = re.compile(rf"({_TENANT.pattern}/~?{_NAME.pattern})#([A-Za-z0-9]{{1,64}}(?:~{_NAME.pattern})?)")
 CALLBACK = "qjt_"  # begins the tokens that jobs hand to outside systems
 _CHECKSUM = 4  # bytes of CRC-32: it finds each single wrong character, and two that were swapped
+PIPELINE = "pipeline:"  # before a pipeline's name: the job of its runs
+MAP = "map:"  # before a job's name: the job of a task that maps it over items
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
 
 
@@ -139,6 +141,11 @@ def aside_ref(owner: str, at: int, word: str) -> RunRef:
 
 def one_off_ref(tenant: str, run_id: str) -> RunRef:
     return RunRef(f"{tenant}/~{run_id}", ONCE)
+
+
+def is_builtin(job: str) -> bool:
+    """Whether this is the name of a job of the scheduler itself."""
+    return job.startswith((PIPELINE, MAP))
 
 
 def parse_run_id(run_id: object) -> RunRef:

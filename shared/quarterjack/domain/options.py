@@ -48,6 +48,16 @@ class Overlap(StrEnum):
 OverlapWord = Overlap | Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other"]
 
 
+class OnTaskFailure(StrEnum):
+    """What happens to the other tasks of a pipeline when one has failed."""
+
+    HALT = "halt"  # no task starts any more; those that run end
+    CONTINUE = "continue"  # the tasks that do not depend on it go on
+
+
+OnTaskFailureWord = OnTaskFailure | Literal["halt", "continue"]
+
+
 @value(kw_only=True)
 class Options:
     """The options of one revision."""
@@ -67,11 +77,14 @@ class Options:
     on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that gets the notice: once per incident
     on_recovery: str | None = None  # the same, for the first success after an incident
     expect_success_within: float | None = None  # seconds without a success that are an incident as well
+    tasks: str | None = None  # of a pipeline: its tasks in their order, as JSON text; None: it is no pipeline
+    on_task_failure: OnTaskFailure = OnTaskFailure.HALT  # of a pipeline: what a failed task means for the others
 
     def as_dict(self) -> dict[str, Any]:
         """The options that differ from their defaults, as JSON values."""
         given = asdict(self)
-        return {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
+        found = {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
+        return found if self.tasks is None else found | {"tasks": json.loads(self.tasks)}
 
     def encode(self) -> str | None:
         """JSON text, or None if all is default."""
@@ -112,6 +125,8 @@ class OptionWords(TypedDict, total=False):
     on_failure: str | None
     on_recovery: str | None
     expect_success_within: float | None  # seconds
+    tasks: Mapping[str, Any] | None  # of a pipeline: its tasks, by name
+    on_task_failure: OnTaskFailureWord
 
 
 def _remedy(unknown: str) -> str:
@@ -163,6 +178,12 @@ def _notice(field: str, value: object) -> str:
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 
 
+def _tasks(field: str, value: object) -> str:
+    from quarterjack.domain.pipelines.reading import check_tasks  # noqa: PLC0415 (who has no pipeline loads neither)
+
+    return check_tasks(field, value)
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "queue": lambda field, value: check_queue(value, field),
     "catch_up": lambda field, value: word(CatchUp, field, value),
@@ -177,4 +198,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "on_failure": _notice,
     "on_recovery": _notice,
     "expect_success_within": lambda field, value: _seconds(field, value, 60.0),
+    "tasks": _tasks,
+    "on_task_failure": lambda field, value: word(OnTaskFailure, field, value),
 }

@@ -22,7 +22,7 @@ from quarterjack.state.refusal import OnExisting, on_existing
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.start import delay_for
 from quarterjack.state.transition import Transition
-from quarterjack.stores.schedules import RevisionBatch
+from quarterjack.stores.schedule_rows import RevisionBatch
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from quarterjack.state.waits.park import (
     LETTERS,
     RUN,
     SLEEP,
+    TASKS,
     WOKEN,
     awaited_children,
     batch_size,
@@ -34,12 +35,18 @@ log = logging.getLogger(__name__)
 
 
 def wake_if_over(
-    run: RunRow, services: Services, clock: Clock, *, rows: bool = False, chunk: Mapping[int, str] | None = None
+    run: RunRow,
+    services: Services,
+    clock: Clock,
+    *,
+    rows: bool = False,
+    chunk: Mapping[int, str] | None = None,
+    ended: int | None = None,
 ) -> RunRow | None:
     """Wake a parked run if what it waits for has happened: the run, which continues; None: it has to wait, or has moved.
 
-    ``rows``: the rows of children are read that no process has marked as ended. ``chunk``: marks of ends, as one of them was just
-    written. Raises Unavailable.
+    ``rows``: the rows of children are read that no process has marked as ended. ``chunk``: marks of ends, as that of the child with
+    the number ``ended`` was just written. The run of a pipeline starts tasks by that. Raises Unavailable.
     """
     if run.state is not RunState.PARKED:
         return None
@@ -47,6 +54,9 @@ def wake_if_over(
     if size is not None:
         payload = _counts(run, size, services, clock, rows=rows, chunk=chunk)
         if payload is None:
+            return None
+    elif run.awaits is not None and run.awaits.startswith(TASKS):
+        if not _has_no_task_left(run, services, clock, rows=rows, chunk=chunk, ended=ended):
             return None
     elif not _has_happened(run, services, rows=rows):
         return None
@@ -71,6 +81,15 @@ def _counts(run: RunRow, size: int, services: Services, clock: Clock, **how: Any
     return None if ends is None else counts_of(run.ref.owner.partition("/~")[2], size, ends)
 
 
+def _has_no_task_left(run: RunRow, services: Services, clock: Clock, **how: Any) -> bool:
+    """Advance the run of a pipeline; whether all its tasks have ended."""
+    from quarterjack.fires.pipelines.advance import advance  # noqa: PLC0415 (who has no pipeline loads neither)
+    from quarterjack.fires.pipelines.rows import read_pipeline  # noqa: PLC0415 (as above)
+
+    pipeline = read_pipeline(run, services)
+    return pipeline is not None and advance(pipeline, services, clock, **how)
+
+
 def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
     """Whether the signal is there, or all children have ended. A time alone needs no wake: the run is leased when it comes."""
     name = signal_of(run)
@@ -93,7 +112,15 @@ def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
 
 
 def children(run: RunRow, services: Services) -> Mapping[int, RunRef]:
-    """The children that a run has asked for before it last parked, by their numbers. Raises Unavailable."""
+    """The children that a run has asked for before it last parked, by their numbers. Raises Unavailable.
+
+    Of a pipeline's run all that its tasks may have: those of an earlier run that it repeats among them.
+    """
+    if run.awaits is not None and run.awaits.startswith(TASKS):
+        from quarterjack.fires.pipelines.rows import read_pipeline  # noqa: PLC0415 (as above)
+
+        pipeline = read_pipeline(run, services)
+        return {} if pipeline is None else pipeline.refs(services)
     return {number: child_ref(run.ref, step) for number, step in child_steps(run, services).items()}
 
 
@@ -106,7 +133,12 @@ def child_steps(run: RunRow, services: Services) -> Mapping[int, str]:
 
 
 def notify_waiting(
-    ref: RunRef, services: Services, clock: Clock, *, chunk: Mapping[int, str] | None = None
+    ref: RunRef,
+    services: Services,
+    clock: Clock,
+    *,
+    chunk: Mapping[int, str] | None = None,
+    ended: int | None = None,
 ) -> RunRow | None:
     """Wake the run for which something was recorded, if it waits for that, and send its message; the run as it is. Raises Unavailable.
 
@@ -115,7 +147,7 @@ def notify_waiting(
     run = services.ledger.read(ref)
     if run is None:
         return None
-    woken = wake_if_over(run, services, clock, chunk=chunk)
+    woken = wake_if_over(run, services, clock, chunk=chunk, ended=ended)
     if woken is None and not (run.state in (RunState.CONTINUED, RunState.QUEUED) and run.reason == WOKEN):
         return run
     message = message_of(woken or run, services)
@@ -135,7 +167,7 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
         parent = parse_run_id(run.parent)
         end = run if run.is_terminal else services.ledger.read(run.ref) or run
         chunk = services.waits.mark_ended(parent, run.child_no, clock(), LETTERS.get(end.state, "S"))
-        waiting = notify_waiting(parent, services, clock, chunk=chunk)
+        waiting = notify_waiting(parent, services, clock, chunk=chunk, ended=run.child_no)
         if waiting is not None and waiting.state is RunState.PARKED and waiting.awaits == SLEEP:
             _keep_child(run, waiting, services, clock())
     if run.unique is not None:

@@ -91,6 +91,17 @@ CALLS: Mapping[str, Call] = {
     "revoke_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),
+    # Pipelines.
+    "upsert_pipeline": _call(
+        About.SCHEDULE,
+        Verb.CREATE,
+        Verb.SUBMIT,
+        when="as there is such a pipeline or not: `update`; `submit` of each task's job",
+    ),
+    "list_pipelines": _call(About.FILTER, Verb.READ_SCHEDULES),
+    "pipeline_run": _call(About.RUN, Verb.READ_RUNS),
+    "skip_task": _call(About.RUN, Verb.SKIP),
+    "retry_pipeline": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),
     "redrive": _call(About.FILTER, Verb.REDRIVE, when="of one run: of its job"),
     "purge": _call(About.FILTER, Verb.PURGE, when="of one run: of its job"),

@@ -8,6 +8,7 @@ from quarterjack.sdk.history.audit import AuditMethods
 from quarterjack.sdk.history.diagnosis import DiagnosisMethods
 from quarterjack.sdk.history.finding import FindMethods
 from quarterjack.sdk.history.statistics import HistoryMethods
+from quarterjack.sdk.pipelines.pipelines import PipelineMethods
 from quarterjack.sdk.schedules.bulk import BulkMethods
 from quarterjack.sdk.schedules.declared import DeclarationMethods
 from quarterjack.sdk.schedules.forecast import ForecastMethods
@@ -19,6 +20,7 @@ from quarterjack.sdk.waits.signals import SignalMethods
 
 
 class Scheduler(
+    PipelineMethods,  # over ReadMethods and ScheduleMethods
     ReadMethods,
     ForecastMethods,
     BatchMethods,  # over SubmitMethods

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, fields
 from typing import Any
 
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.schedule import ClosedBy, Definition, Freeze, Head, Revision, ScheduleState, freeze_key
+from quarterjack.domain.tenants.profile import Governance
+from quarterjack.errors import NotFound, Unavailable
 from quarterjack.stores.rows import readable, reads
 from quarterjack.stores.tables import Row
 from quarterjack.timing.rule import from_json
+from quarterjack.values import value
 
 RevisionKey = tuple[str, int]  # owner, number
+_KEPT = 256  # definitions of pipelines that a process remembers
 
-_HEAD = [field.name for field in fields(Head)]
+_HEAD = [each.name for each in fields(Head)]
 _NUMBERS = ("revision", "version", "counts_from", "failing", "created_at", "updated_at", "retired_at", "paused_at")
 
 
@@ -127,3 +132,40 @@ def freeze_of(row: Mapping[str, Any]) -> Freeze:
 def readable_heads(rows: Iterable[Row]) -> Iterator[Head]:
     """The heads of rows."""
     return readable(rows, head_of, "head.unreadable")
+
+
+# Batches, and what a process remembers.
+
+
+@value(kw_only=True)
+class RevisionBatch:
+    """The answer to a batch read: a key that is neither found nor unanswered nor broken does not exist."""
+
+    found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
+    unanswered: frozenset[RevisionKey] = frozenset()
+    broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
+    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, as far as they were asked for
+    governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
+    read_at: int = 0  # UTC ms at which the reader asked, by its clock
+
+
+class Definitions:
+    """The definitions of revisions, which never change: each end of a task needs that of its pipeline."""
+
+    def __init__(self, read: Callable[[Iterable[RevisionKey]], RevisionBatch]) -> None:
+        self._read, self._known = read, OrderedDict[RevisionKey, Definition]()
+
+    def of(self, owner: str, number: int) -> Definition:
+        """The definition of a revision. Raises NotFound, Unavailable."""
+        key = owner, number
+        known = self._known.get(key)
+        if known is None:
+            answer = self._read([key])
+            if key in answer.unanswered or key in answer.broken:
+                raise Unavailable(f"revision {number} of {owner!r} could not be read; try again")
+            if key not in answer.found:
+                raise NotFound(f"revision {number} of {owner!r} is missing; run the auditor")
+            known = self._known[key] = answer.found[key].definition
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return known

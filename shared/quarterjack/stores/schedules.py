@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.dead_run import DeadRunRow
@@ -22,7 +22,6 @@ from quarterjack.domain.schedule import (
     freeze_key,
     is_freeze,
 )
-from quarterjack.domain.tenants.profile import Governance
 from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
 from quarterjack.stores.agenda import entry_delete, entry_put
@@ -32,6 +31,8 @@ from quarterjack.stores.paging import OnRead, RowPage
 from quarterjack.stores.records import Record, record_write
 from quarterjack.stores.rows import readable
 from quarterjack.stores.schedule_rows import (
+    Definitions,
+    RevisionBatch,
     RevisionKey,
     freeze_of,
     freeze_row,
@@ -65,18 +66,6 @@ _OPEN = any_of(Absent("active_until"), Compare("closed_by", "=", str(ClosedBy.DR
 
 
 @value(kw_only=True)
-class RevisionBatch:
-    """The answer to a batch read: a key that is neither found nor unanswered nor broken does not exist."""
-
-    found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
-    unanswered: frozenset[RevisionKey] = frozenset()
-    broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
-    frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, as far as they were asked for
-    governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
-    read_at: int = 0  # UTC ms at which the reader asked, by its clock
-
-
-@value(kw_only=True)
 class IncidentChange:
     """The writes of an incident to a schedule, in one transaction; see ``undertaker.incidents``."""
 
@@ -96,6 +85,7 @@ class ScheduleStore:
 
     def __init__(self, tables: RowTables, tenants: TenantStore | None = None) -> None:
         self._tables, self._tenants = tables, tenants or TenantStore(tables)
+        self.definitions = Definitions(self.revisions)
 
     # Reads.
 

@@ -24,7 +24,7 @@ _LINK_TIMES = ("made_at", "expires_at", "revoked_at")
 _IS_VALID = all_of(Compare("made_at", ">=", 0), Absent("revoked_at"))  # the row of a link that is there
 FAILURE = "failure"  # the channel of a signal that raises in the job
 ENDED = "S"  # the mark of a child, where nobody asks how it ended
-_CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
+CHUNK = 100  # children whose ends one row keeps: less than 1 KB, so that to mark one costs one write unit
 
 
 @value(kw_only=True)
@@ -121,7 +121,7 @@ class Waits:
         for number, mark in marks.items():
             chunks[_chunk(number)][f"c{number}"] = mark
         for chunk, marked in chunks.items():
-            row = _chunk_key(batch, chunk * _CHUNK + 1) | marked | {"ttl": self._expires(now)}
+            row = _chunk_key(batch, chunk * CHUNK + 1) | marked | {"ttl": self._expires(now)}
             self._tables.write("mark_items", RowWrite(table=RUNS, row=row))
 
     def ended(self, parent: RunRef, numbers: Iterable[int]) -> set[int]:
@@ -178,13 +178,13 @@ def _chunk_key(parent: RunRef, number: int) -> Row:
 
 
 def _chunk(number: int) -> int:
-    return (number - 1) // _CHUNK
+    return (number - 1) // CHUNK
 
 
 def chunk_of(number: int, size: int) -> range:
     """The numbers, of 1 to ``size``, whose marks are in one row with that of ``number``."""
-    first = _chunk(number) * _CHUNK + 1
-    return range(first, min(first + _CHUNK, size + 1))
+    first = _chunk(number) * CHUNK + 1
+    return range(first, min(first + CHUNK, size + 1))
 
 
 def _marks(row: Row) -> dict[int, str]:

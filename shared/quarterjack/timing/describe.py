@@ -16,7 +16,7 @@ from quarterjack.timing.expressions import Expression
 from quarterjack.timing.holidays import extra
 from quarterjack.timing.moments import UNITS, Moment, Rate
 from quarterjack.timing.rule import Rule, check_whole
-from quarterjack.timing.timetables import LATEST, Timetable, fires, milliseconds, moment, previous
+from quarterjack.timing.timetables import LATEST, Manual, Timetable, fires, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
 from quarterjack.values import value
 
@@ -161,6 +161,8 @@ def _in_words(expression: Expression, key: str | None) -> str:
         number = parsed.period // seconds
         words = f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
         return f"{words} of elapsed time" + (f" from {_moment(parsed.origin)} on" if parsed.origin else "")
+    if isinstance(parsed, Manual):
+        return "When it is triggered"
     if isinstance(parsed, Moment):
         return f"Once, at {_moment(parsed)}"
     if isinstance(parsed, CronPattern):

@@ -16,9 +16,11 @@ from quarterjack.timing.rrule.recurrence import recurrence
 from quarterjack.timing.timetables import (
     EARLIEST,
     LATEST,
+    MANUAL,
     Bounded,
     EveryInterval,
     Listed,
+    Manual,
     Timetable,
     Without,
     fires,
@@ -35,7 +37,8 @@ _KEPT = 4096  # expressions that a process caches, up to 20 KB each
 _PLAIN = re.compile(r"[0-9A-Z*?,/\s-]+", re.IGNORECASE)
 _EXTENSIONS = re.compile(r"\b(H|L|LW|WL|[0-9]+W|\w+L|L-[0-9]+)\b", re.IGNORECASE)
 
-Parsed = CronPattern | Rate | Moment | Recurrences
+MANUALLY = "manual"  # the expression of a schedule that starts only when it is triggered
+Parsed = CronPattern | Rate | Moment | Recurrences | Manual
 
 
 @value(slots=True)
@@ -66,6 +69,8 @@ class Expression:
         if isinstance(parsed, Recurrences):
             start = parsed.start or Moment(table(zone).local(anchor // 1000))
             return _recurring(self.text, start, start.zone or zone, gap or "shift", repeated or "first")
+        if isinstance(parsed, Manual):
+            return parsed
         if isinstance(parsed, Moment):
             return parsed.table(zone, gap or "next_valid", repeated or "first")
         return _cron(self.text, zone, gap, repeated, key if self.hashed else "")
@@ -97,6 +102,8 @@ def _read(text: str) -> Expression:
     if not text.isascii():
         position = next(number for number, letter in enumerate(text) if not letter.isascii())
         FieldToken(text, position, text).fail(f"the character {text[position]!r}", "use plain ASCII characters")
+    if text.strip() == MANUALLY:
+        return Expression(text, MANUAL, hashed=False)
     start = text.lstrip()[:5].lower()
     if start == "rate(":
         return Expression(text, parse_rate(text), hashed=False)

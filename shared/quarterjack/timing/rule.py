@@ -20,7 +20,9 @@ from quarterjack.timing.timetables import (
     EARLIEST,
     LATEST,
     LONGEST,
+    MANUAL,
     Bounded,
+    Manual,
     SpreadFires,
     Timetable,
     Without,
@@ -137,6 +139,16 @@ class Rule:
         return Rule.from_dict, (self.as_dict(),)
 
 
+def _check_manual(rule: Rule) -> None:
+    """Raises ExpressionError for a rule that says more of when it is due than that it is never."""
+    given = [name for name in rule.as_dict() if name not in ("expression", "timezone", *STORED)]
+    if given:
+        problem = "a manual schedule is never due by itself"
+        raise ExpressionError(
+            given[0], getattr(rule, given[0]), problem, f"leave {given[0]} out, or give another expression"
+        )
+
+
 class RulePlan:
     """A rule, parsed, and its timetable layer by layer. ``anchor`` (UTC ms): when it became active; ``key``: its identity."""
 
@@ -154,12 +166,15 @@ class RulePlan:
         for number, text in enumerate(rule.also):
             with about(f"also[{number}]"):
                 self.expressions.append(read(text))
+        self.is_manual = any(isinstance(each.parsed, Manual) for each in self.expressions)
+        if self.is_manual:
+            _check_manual(rule)
         self._exclusions = exclusions.parse_exclusions(rule.exclude, rule.calendar)
         self._apart = frozenset(instant for instant, _ in rule.pending)
         spread = rule.window or rule.jitter or rule.pending
         relative = any(e.anchored or e.hashed for e in self.expressions) or rule.max_fires or spread
         # The timetable, if it depends on the rule alone: not on anchor, key or seed.
-        self._steady = None if relative else self._unspread(0, None)
+        self._steady = MANUAL if self.is_manual and not rule.pending else None if relative else self._unspread(0, None)
 
     def timetable(self, anchor: int, key: str | None) -> Timetable:
         """The fires in all layers."""

@@ -16,7 +16,7 @@ from quarterjack.timing.expressions import Parsed
 from quarterjack.timing.moments import CENTURY, Rate
 from quarterjack.timing.rrule.parser import Recur, Recurrences
 from quarterjack.timing.rule import Rule, check_whole, timetable
-from quarterjack.timing.timetables import LATEST, fires, milliseconds, moment
+from quarterjack.timing.timetables import LATEST, Manual, fires, milliseconds, moment
 
 HOUR = 3600  # seconds
 _MOST = 1000  # fires of one answer
@@ -41,7 +41,7 @@ def _in_an_hour(parsed: Parsed) -> int:
     if isinstance(parsed, Recurrences):
         own = 0 if parsed.start is None else 1  # DTSTART is an occurrence, where no rule is given
         return sum(_recurs(recur) for _, recur in parsed.rules) + len(parsed.added) + (0 if parsed.rules else own)
-    return 1
+    return 0 if isinstance(parsed, Manual) else 1
 
 
 def _recurs(recur: Recur) -> int:
@@ -91,6 +91,6 @@ def rule_fires(
 
 def check_near(rule: Rule, due: int | None, now: int) -> None:
     """``ExpressionError`` if a fire is due more than 100 years later than ``now`` (UTC ms)."""
-    if due is not None and due - now > CENTURY * 1000:
+    if due is not None and not rule.plan.is_manual and due - now > CENTURY * 1000:
         problem = f"the next fire, {moment(due).isoformat()}, is more than 100 years away"
         raise ExpressionError("expression", rule.expression, problem, "give a nearer time")

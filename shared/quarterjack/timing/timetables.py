@@ -27,8 +27,20 @@ class Timetable(Protocol):
         """The first fire later than ``after``; None if there is none."""
 
 
+class Manual:
+    """The timetable of what only its owner starts: no fire, and a chain entry at the end of time, so that its schedule stays active."""
+
+    def next(self, after: int) -> int | None:
+        return LATEST if after < LATEST else None
+
+
+MANUAL = Manual()
+
+
 def fires(table: Timetable, after: int, upto: int) -> Iterator[int]:
     """The fires in ``(after, upto]``."""
+    if table is MANUAL:
+        return
     if isinstance(table, Bounded):
         after, upto, table = max(after, table.first - 1), min(upto, table.last), table.table
     if isinstance(table, WithPending):

@@ -184,7 +184,7 @@ NamedDefinition = Annotated[
             **DEFINITION,
             "title": "NamedDefinition",
             "properties": _NAMED | DEFINITION["properties"],
-            "required": ["name", *DEFINITION["required"]],
+            "required": ["name", *DEFINITION.get("required", ())],
             "examples": [{"name": "reports/nightly", **EXAMPLE}],
         }
     ),

@@ -24,8 +24,7 @@ from quarterjack.errors import Unreadable
 from quarterjack.masking import SecretValues, of_process
 from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import RunSpec
-from quarterjack.stores.schedule_rows import RevisionKey
-from quarterjack.stores.schedules import RevisionBatch
+from quarterjack.stores.schedule_rows import RevisionBatch, RevisionKey
 from quarterjack.values import value
 from quarterjack.worker.delivery.visibility import InFlightMessage
 

@@ -14,6 +14,7 @@ from quarterjack.domain.names import callback_token
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
 from quarterjack.errors import Forbidden, QuarterjackError
+from quarterjack.pipelines import Pipeline, pipeline
 from quarterjack.stores.tables import AUDIT, TENANTS
 from quarterjack.testing import ManualClock, Memory
 
@@ -109,6 +110,12 @@ def plan_of(act: ApplyAction, of: Things) -> ApplyPlan:
     return ApplyPlan(managed_by="me", changes=[change])
 
 
+def pipeline_of(of: Things) -> Pipeline:
+    made = pipeline(f"pipeline-{of.name}", registry=registry())
+    made.task(of.job, name="task")
+    return made
+
+
 Act = Callable[[Scheduler, Things], object]
 
 
@@ -196,6 +203,11 @@ CASES: tuple[Case, ...] = (
     case("heartbeat", V.SIGNAL, lambda on, of: on.heartbeat(callback_token(of.run, "go"))),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
+    case("upsert_pipeline", (V.CREATE, V.SUBMIT), lambda on, of: on.upsert_pipeline(pipeline_of(of)), about_job=False),
+    case("list_pipelines", V.READ_SCHEDULES, lambda on, _: on.list_pipelines(), about_job=False),
+    case("pipeline_run", V.READ_RUNS, lambda on, of: on.pipeline_run(of.run)),
+    case("skip_task", V.SKIP, lambda on, of: on.skip_task(of.run, "task")),
+    case("retry_pipeline", V.REPLAY, lambda on, of: on.retry_pipeline(of.run)),
     case("list_dead", V.READ_RUNS, lambda on, of: on.list_dead(job=of.job)),
     case("list_dead", V.READ_RUNS, lambda on, _: on.list_dead(), about_job=False),
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(of.run)),

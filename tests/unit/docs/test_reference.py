@@ -71,6 +71,7 @@ PUBLIC = {
     "Redact",
     "Retry",
     "Rule",
+    "pipeline",
     "Run",
     "RunLink",
     "RunState",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
+from quarterjack.domain.names import MAP, PIPELINE
 from quarterjack.domain.tenants.caller import CLAIMED, AccessScope, Caller
 from quarterjack.domain.tenants.profile import ALL, INSTALLATION, Governance, Grant, matches
 from quarterjack.values import value
@@ -250,6 +251,9 @@ def job_problem(governance: Governance, job: str, *, by_name: bool) -> str | Non
 
     ``by_name``: the job does whatever its payload says, so that no pattern gives it (``Job.by_name``).
     """
+    if job.startswith(PIPELINE):  # it does nothing but start its tasks, and each of them is asked about
+        return None
+    job = job.removeprefix(MAP)
     if governance.may_run(job, by_name=by_name):
         return None
     why = f"tenant {governance.tenant!r} may not run job {job!r}"

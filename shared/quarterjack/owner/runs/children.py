@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
-from quarterjack.domain.names import check_name
+from quarterjack.domain.names import PIPELINE, check_name
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.queue import check_queue, declared_name
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import InvalidInput, KeyReused
+from quarterjack.errors import InvalidInput, KeyReused, NotFound
 from quarterjack.fires.context import FireContext
 from quarterjack.owner.limits import check_priority, put_payload, take_place, throttle
 from quarterjack.owner.runs.submit import SameTime, submit
@@ -42,6 +42,18 @@ class ChildRequest:
             queue=None if queue is None else declared_name(check_queue(queue)),
             **given,
         )
+
+
+def _awaited(job: str, tenant: str, services: Services) -> str | None:
+    """Of the job of a pipeline the tasks that its run waits for. Raises InvalidInput, Unavailable."""
+    if not job.startswith(PIPELINE):
+        return None
+    from quarterjack.fires.pipelines.rows import awaited_by  # noqa: PLC0415 (who has no pipeline does not load it)
+
+    try:
+        return awaited_by(tenant, job.removeprefix(PIPELINE), services)
+    except NotFound as problem:
+        raise InvalidInput("job", job, str(problem), "publish the pipeline first") from None
 
 
 def submit_child(parent: RunRow, request: ChildRequest, services: Services, clock: Clock) -> None:
@@ -77,6 +89,7 @@ def submit_child(parent: RunRow, request: ChildRequest, services: Services, cloc
         queue=request.queue,
         parent=str(parent.ref),
         child_no=request.number,
+        awaits=_awaited(request.job, tenant, services),
     )
     try:
         submit(run, context, same_time=SameTime.ANY)

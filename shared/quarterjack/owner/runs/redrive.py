@@ -10,7 +10,7 @@ from quarterjack.concurrency.rate_limits import StopSignal, TokenBucket
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.dead_run import DeadRunRow, dead_run_row
 from quarterjack.domain.message import INLINE_PAYLOAD
-from quarterjack.domain.names import RunRef, one_off_ref
+from quarterjack.domain.names import PIPELINE, RunRef, one_off_ref
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.run import RunRow, RunState
@@ -21,6 +21,7 @@ from quarterjack.owner.limits import bounded, put_payload
 from quarterjack.owner.runs.dead import DeadRunFilter, dead_runs, must_have_failed
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.state.run_spec import own_overrides
+from quarterjack.state.waits.park import pipeline_of, tasks_text
 from quarterjack.values import value
 
 Check = Callable[[RunRow], object]
@@ -85,6 +86,13 @@ def _bounded(again: RunRow, context: FireContext) -> RunRow:
     )
 
 
+def pipeline_awaited(original: RunRow) -> str | None:
+    """Of a pipeline's run the tasks with their revision: a replay has the same. None: it is no pipeline's."""
+    if original.job.startswith(PIPELINE) and original.ref.schedule is not None:
+        return tasks_text(original.ref.schedule, original.defined_by or original.revision)
+    return original.awaits if pipeline_of(original) is not None else None
+
+
 def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str | None) -> RunRow:
     if not original.is_terminal:
         raise Conflict(
@@ -108,6 +116,7 @@ def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str |
         replay_of=str(original.ref),
         scheduled_at=original.due if original.scheduled_at is None else original.scheduled_at,
         timezone=original.timezone,
+        awaits=pipeline_awaited(original),
     )
     if original.ref.is_one_off:
         return _check_payload(again)

@@ -159,6 +159,14 @@ class AsyncScheduler(AsyncBase):
     list_links = awaited(Scheduler.list_links)
     revoke_link = awaited(Scheduler.revoke_link)
 
+    # Pipelines.
+
+    upsert_pipeline = awaited(Scheduler.upsert_pipeline)
+    list_pipelines = awaited(Scheduler.list_pipelines)
+    pipeline_run = awaited(Scheduler.pipeline_run)
+    skip_task = awaited(Scheduler.skip_task)
+    retry_pipeline = awaited(Scheduler.retry_pipeline)
+
     # Runs outside of the expression, and many schedules at once.
 
     trigger = awaited(Scheduler.trigger)

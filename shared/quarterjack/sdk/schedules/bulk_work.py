@@ -14,8 +14,8 @@ from quarterjack.domain.schedule import Head, Revision
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.services import Services
 from quarterjack.sdk.cursors import Listing
-from quarterjack.stores.schedule_rows import RevisionKey
-from quarterjack.stores.schedules import RevisionBatch, ScheduleStore
+from quarterjack.stores.schedule_rows import RevisionBatch, RevisionKey
+from quarterjack.stores.schedules import ScheduleStore
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
 _LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for

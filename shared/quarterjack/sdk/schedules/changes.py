@@ -148,14 +148,14 @@ class ScheduleMethods(SchedulerBase):
         rule, options = rule_of(expression, timezone), self._checks.options(job_name, chosen)
         self._checks.may_run(job_name)
         queue = self._jobs.find_queue(options.queue)
-        if queue is not None and not rule.window and not rule.jitter:
+        if queue is not None and not rule.window and not rule.jitter and not rule.plan.is_manual:
             rule = replace(rule, window=queue.spread)
         return ScheduleRequest(
             owner=schedule_owner(self.tenant, name),
             job=job_name,
             rule=rule,
             overrides=self._checks.with_job_words(job_name, policies),
-            options=options,
+            options=self._with_tasks(job_name, options),
             description=self._text("description", description),
             tags=self._tags(tags or {}),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
@@ -215,7 +215,7 @@ class ScheduleMethods(SchedulerBase):
                 payload=text,
                 payload_ref=ref,
                 overrides=Overrides(**given),
-                options=self._checks.options_after(present, new_job, options),
+                options=self._with_tasks(new_job, self._checks.options_after(present, new_job, options)),
             )
             if pending is None and made != present:
                 self._checks.check_stored(new_job, text, ref)

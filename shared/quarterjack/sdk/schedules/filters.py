@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quarterjack.arguments import MAX_TAG
-from quarterjack.domain.names import check_name, is_text
+from quarterjack.domain.names import PIPELINE, check_name, is_text
 from quarterjack.domain.policies import word
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.errors import InvalidInput
@@ -30,6 +30,7 @@ class Filter:
     tag: tuple[str, str | None] | None = None  # key and value; value None: any
     failing: bool | None = None  # whether an incident is open, or the last ended run failed for good
     managed_by: str | None = None
+    pipelines: bool | None = None  # whether it has tasks
     names: tuple[str, ...] | None = None  # sorted: only schedules of these names, which are read by name
 
     def matches(self, head: Head) -> bool:
@@ -42,6 +43,7 @@ class Filter:
             and (self.tag is None or (self.tag[0] in head.tags and self.tag[1] in (None, head.tags[self.tag[0]])))
             and self.failing in (None, head.failing > 0 or head.incident is not None)
             and self.managed_by in (None, head.managed_by)
+            and self.pipelines in (None, head.job.startswith(PIPELINE))
         )
 
 
@@ -54,10 +56,13 @@ def checked_filter(
     tag: object = None,
     failing: object = None,
     managed_by: object = None,
+    pipelines: object = None,
     names: object = None,
 ) -> Filter:
     if failing is not None and not isinstance(failing, bool):
         raise InvalidInput("failing", failing, "is neither True nor False", "use True, False, or leave it out")
+    if pipelines is not None and not isinstance(pipelines, bool):
+        raise InvalidInput("pipelines", pipelines, "is neither True nor False", "use True, False, or leave it out")
     return Filter(
         prefix="" if isinstance(prefix, str) and not prefix else check_name(prefix, "prefix"),
         contains="" if isinstance(contains, str) and not contains else check_name(contains, "contains"),
@@ -66,6 +71,7 @@ def checked_filter(
         tag=None if tag is None else checked_tag(tag),
         failing=failing,
         managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
+        pipelines=pipelines,
         names=None if names is None else _checked_names(names),
     )
 

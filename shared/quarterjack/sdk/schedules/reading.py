@@ -117,6 +117,7 @@ class ReadMethods(SchedulerBase):
         tag: TagFilter | None = None,
         failing: bool | None = None,
         managed_by: str | None = None,
+        pipelines: bool | None = None,
         next_fires: int = 0,
         limit: int = 100,
         cursor: str | None = None,
@@ -124,7 +125,8 @@ class ReadMethods(SchedulerBase):
         """Schedules that meet all conditions, sorted by name; deleted schedules only with ``state="DELETED"``.
 
         ``contains`` is a part of the name, ``tag`` is ``("key", "value")``, or ``"key"`` for any value; ``failing``: whether an
-        incident is open; ``managed_by``: the package or file that declares it; ``next_fires``: how many
+        incident is open; ``managed_by``: the package or file that declares it; ``pipelines``: whether it has tasks; ``next_fires``:
+        how many
         (0 to 10) each schedule's ``next_fires`` gets, which takes one more read for every 100 schedules.
         Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
         A page ends after ``limit`` schedules, or once it has read about 80 read units, so it may hold fewer or none: ``cursor``
@@ -140,6 +142,7 @@ class ReadMethods(SchedulerBase):
             tag=tag,
             failing=failing,
             managed_by=managed_by,
+            pipelines=pipelines,
         )
         count = check_whole("next_fires", next_fires, 0, _DESCRIBED)
         listing = Listing("list_schedules", self.tenant, conditions)

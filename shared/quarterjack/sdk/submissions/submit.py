@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
-from quarterjack.domain.names import check_name, one_off_ref
+from quarterjack.domain.names import PIPELINE, check_name, one_off_ref
 from quarterjack.domain.policies import (
     DeliveryWord,
     OnDuplicate,
@@ -134,8 +134,17 @@ class SubmitMethods(SchedulerBase):
             overrides=policies.encode(),
             actor=self.session.caller.actor,
             queue=queue_name,
+            awaits=self._awaited(job),
         )
         return run, pending
+
+    def _awaited(self, job: str) -> str | None:
+        """Of the job of a pipeline the tasks that its run waits for, as they are now. Raises NotFound, Unavailable."""
+        if not job.startswith(PIPELINE):
+            return None
+        from quarterjack.fires.pipelines.rows import awaited_by  # noqa: PLC0415 (who submits no pipeline does not load it)
+
+        return awaited_by(self.tenant, job.removeprefix(PIPELINE), self.session.services)
 
 
 def _unique_spec(

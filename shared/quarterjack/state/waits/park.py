@@ -39,6 +39,7 @@ RUN, BATCH = (
     "run:",
     "batch:",
 )  # before the id of the run that a submitted run follows, and before the number of a batch's items
+TASKS = "tasks:"  # before the pipeline whose tasks a run waits for, and its revision: ``nightly@7``
 # The marks of ends: one letter, so that the ends of a hundred items take less than 1 KB.
 LETTERS: Mapping[RunState, str] = {
     RunState.SUCCEEDED: "S",
@@ -142,6 +143,19 @@ def batch_size(run: RunRow) -> int | None:
 def awaited_children(run: RunRow) -> list[int]:
     """The numbers of the children that a run waits for, or waited for last."""
     return numbers(run.awaits.removeprefix(CHILDREN)) if run.awaits and run.awaits.startswith(CHILDREN) else []
+
+
+def tasks_text(pipeline: str, revision: int) -> str:
+    """What the run of a pipeline awaits."""
+    return f"{TASKS}{pipeline}@{revision}"
+
+
+def pipeline_of(run: RunRow) -> tuple[str, int] | None:
+    """The pipeline of a run, and its revision; None: it is none, or has not begun to wait for its tasks."""
+    if run.awaits is None or not run.awaits.startswith(TASKS):
+        return None
+    name, _, revision = run.awaits.removeprefix(TASKS).rpartition("@")
+    return name, int(revision)
 
 
 def kind_of_wait(awaits: str | None) -> str:

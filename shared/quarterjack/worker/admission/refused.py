@@ -18,6 +18,7 @@ from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
+from quarterjack.state.waits.park import pipeline_of
 from quarterjack.stores.siblings import Siblings
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
@@ -78,11 +79,16 @@ def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     if row is None or row.parent is None or row.fence:
         return None
     parent = worker.services.ledger.read(parse_run_id(row.parent))
-    if parent is not None and parent.state is not RunState.CANCELLED and not parent.cancel_requested:
+    if parent is not None and not parent.cancel_requested and not _has_ended(parent):
         return None
     now = row.end_time(worker.clock())
     moved = worker.services.ledger.move(row.ref, cancel(now=now, expires=worker.expires(now)))
     return Outcome.ended("parent cancelled", RunState.CANCELLED) if moved.applied else None
+
+
+def _has_ended(parent: RunRow) -> bool:
+    """Whether a parent is over for its children: that of a task when it has ended, another when it was cancelled."""
+    return parent.state is RunState.CANCELLED or (parent.is_terminal and pipeline_of(parent) is not None)
 
 
 def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:

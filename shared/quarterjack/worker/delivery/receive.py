@@ -25,7 +25,7 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.state.run_spec import of_one_off, of_schedule, says_more
 from quarterjack.state.start import MAX_DELAY, goes_ahead
 from quarterjack.stores.ledger import BatchReadResult
-from quarterjack.stores.schedules import RevisionBatch
+from quarterjack.stores.schedule_rows import RevisionBatch
 from quarterjack.worker.ahead import may_go_ahead
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.visibility import InFlightMessage

@@ -8,9 +8,10 @@ from typing import Any
 from quarterjack.domain.job import check_fit
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunRow, SiblingRows
-from quarterjack.errors import Unavailable
+from quarterjack.errors import Permanent, Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
 from quarterjack.state.waits.asked import child_ref
+from quarterjack.state.waits.park import tasks_text
 from quarterjack.stores.siblings import BESIDE, BesideKind, CommitResult
 from quarterjack.stores.waits import SignalRow
 from quarterjack.worker.context import WorkerContext
@@ -122,6 +123,19 @@ class RunStore:
             result = self.get_large(address)
         error = run.reason if run.failure is None else f"{run.failure.kind}: {run.failure.message}"
         return {"state": str(run.state), "result": result, "error": error or ""}
+
+    def own_tasks(self) -> str:
+        """What the run of a schedule with tasks awaits. Raises Permanent."""
+        revision = self._leased.received.definition.defined_by
+        if revision is None:
+            raise Permanent(f"run {self._leased.run.ref} is of no pipeline: trigger the schedule that has the tasks")
+        return tasks_text(revision[0].partition("/")[2], revision[1])
+
+    def tasks(self) -> Mapping[str, Any]:
+        """How the tasks of a pipeline have ended: see ``fires.pipelines.ends_of_tasks``. Raises Unavailable."""
+        from quarterjack.fires.pipelines.rows import ends_of_tasks  # noqa: PLC0415 (who has no pipeline does not load it)
+
+        return ends_of_tasks(self._leased.run, self._worker.services)
 
     def progress(self, fraction: float, stage: str | None) -> None:
         """Note it for the next heartbeat."""

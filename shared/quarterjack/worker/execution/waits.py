@@ -50,6 +50,7 @@ from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.stages import LeasedRun, Parked
 
 Seconds = float | timedelta
+_TASKS = "tasks"  # the request of a pipeline's run
 _YEAR = f"use a number of seconds or a timedelta, at most {MAX_WAIT // SECOND:,} s"
 
 
@@ -61,10 +62,8 @@ class RunWaits:
         run = leased.run
         self._leased, self._store = leased, store
         self._lock = threading.RLock()
-        self._record = (
-            *beside.asked[: run.asked_before],
-            *json.loads(run.asked or "[]"),
-        )  # what earlier slices asked for
+        # What earlier slices asked for.
+        self._record = (*beside.asked[: run.asked_before], *json.loads(run.asked or "[]"))
         self._asked: list[str] = []  # by this slice
         self._children: dict[str, int] = {}  # their numbers, by step
         self._ends: dict[str, Mapping[str, Any]] = {}  # of children that have ended, by run id
@@ -195,6 +194,16 @@ class RunWaits:
                 )
                 raise self._park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {_few(open_steps)}")
             return _answer([_result(child, self._ends[child.run_id], return_exceptions) for child in children])
+
+    def tasks(self) -> Mapping[str, Any]:
+        """Wait for the tasks of a pipeline: how they have ended. The worker that parks the run starts the first of them."""
+        with self._lock:
+            awaits = self._leased.run.awaits or self._store.own_tasks()
+            if self._ask(_TASKS):
+                ended = self._store.tasks()
+                if ended["is_over"]:
+                    return ended
+            raise self._park(awaits, self._store.now() + MAX_WAIT, "waits for its tasks")
 
     def _read_ends(self, children: Sequence[Child]) -> None:
         """Read which of these children have ended, and at the first time all children of earlier slices: in one batch, not in one a gather.

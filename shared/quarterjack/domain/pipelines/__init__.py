@@ -1,0 +1,1 @@
+"""Pipelines: tasks, which are runs, and the order in which they start."""

@@ -1,0 +1,214 @@
+"""Read the tasks of a pipeline from the option ``tasks``, and check them as a whole. What is wrong is told with its place."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+from quarterjack.domain.names import check_flag, check_name, check_whole, is_builtin
+from quarterjack.domain.pipelines.expressions import FIRE, PAYLOAD, references_in, references_of
+from quarterjack.domain.pipelines.graph import Graph, Join, MapSpec, Task
+from quarterjack.domain.policies import Retry, overrides, word
+from quarterjack.domain.queue import check_queue
+from quarterjack.errors import InvalidInput
+
+MOST_TASKS, MOST_EDGES = 1_000, 5_000
+LONGEST = 200_000  # characters of all tasks, as JSON
+MOST_AT_A_TIME = 1_000
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_LONGEST_NAME = 80  # characters of a task's name, and of a pipeline's
+
+
+@lru_cache(maxsize=256)
+def graph_of(tasks: str, *, halts: bool) -> Graph:
+    """The graph of a revision; ``tasks``: as it is stored. A process reads it once."""
+    return Graph(tasks=_tasks(json.loads(tasks)), halts=halts)
+
+
+def check_tasks(field_name: str, given: object) -> str:
+    """The tasks of a pipeline as they are stored: JSON text, in their order. Raises InvalidInput, which names the place."""
+    if isinstance(given, str) and given.startswith("{"):  # as it is stored
+        given = json.loads(given)
+    if not isinstance(given, Mapping):
+        raise InvalidInput(field_name, given, "is no mapping of tasks", "write TASK: {job: NAME, after: [OTHER]}")
+    check_whole(f"{field_name} (their number)", len(given), 1, MOST_TASKS)
+    try:
+        found = _tasks(given)
+    except InvalidInput as problem:
+        raise problem.about(f"{field_name}.{problem.field}") from None
+    text = json.dumps({task.name: task.as_dict() for task in found}, separators=(",", ":"), allow_nan=False)
+    if len(text) > LONGEST:
+        raise InvalidInput(
+            field_name,
+            f"{len(text):,} characters",
+            "is too long",
+            f"use {LONGEST:,} at most: move tasks into a pipeline of their own",
+        )
+    return text
+
+
+def check_pipeline_name(name: str) -> str:
+    """The name of a pipeline, which is part of the ids of its tasks' runs. Raises InvalidInput."""
+    if len(name) > _LONGEST_NAME:
+        raise InvalidInput("name", name, "is too long for a pipeline", f"use {_LONGEST_NAME} characters at most")
+    return name
+
+
+# Reading.
+
+_WORDS = ("job", "pipeline", "payload", "after", "join", "when", "optional", "map", "queue")
+_POLICIES = ("delivery", "start", "priority", "retry", "timeout", "deadline")
+
+
+def _tasks(given: Mapping[str, Any]) -> tuple[Task, ...]:
+    read = {name: _task(name, words) for name, words in given.items()}
+    _check_after(read)
+    ordered = _in_order(read)
+    _check_references(ordered)
+    return ordered
+
+
+def _task(name: object, words: Any) -> Task:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or _is_taken(name):
+        remedy = (
+            f"use 1 to {_LONGEST_NAME} letters, digits, _ and dots, no word of Python, and neither fire nor payload"
+        )
+        raise InvalidInput("name", name, "is not a valid name of a task", remedy)
+    if not isinstance(words, Mapping):
+        raise InvalidInput(name, words, "is no mapping", "write job: NAME below it")
+    unknown = [one for one in words if one not in (*_WORDS, *_POLICIES)]
+    if unknown:
+        raise InvalidInput(f"{name}.{unknown[0]}", "…", "is not known here", f"use {', '.join((*_WORDS, *_POLICIES))}")
+    try:
+        return _read(name, words)
+    except InvalidInput as problem:
+        raise problem.about(f"{name}.{problem.field}") from None
+
+
+def _is_taken(name: str) -> bool:
+    first = name.partition(".")[0]
+    return first in (FIRE, PAYLOAD) or any(keyword.iskeyword(part) for part in name.split("."))
+
+
+def _read(name: str, words: Mapping[str, Any]) -> Task:
+    job, pipeline = words.get("job"), words.get("pipeline")
+    if (job is None) == (pipeline is None):
+        raise InvalidInput("job", job, "is not the one thing that the task runs", "give either a job or a pipeline")
+    retry = words.get("retry")
+    if isinstance(retry, Mapping):
+        known = [one.name for one in fields(Retry)]
+        unknown = [one for one in retry if one not in known]
+        if unknown:
+            raise InvalidInput(f"retry.{unknown[0]}", "…", "is not known here", f"use {', '.join(known)}")
+        retry = Retry(**retry)
+    policies = {one: words[one] for one in _POLICIES if words.get(one) is not None and one != "retry"}
+    when = words.get("when")
+    if when is not None and not isinstance(when, str):
+        raise InvalidInput("when", when, "is no condition", "write a text such as 'report.result[\"rows\"] > 0'")
+    queue = words.get("queue")
+    return Task(
+        name=name,
+        job=None if job is None else _job(job),
+        pipeline=None if pipeline is None else check_pipeline_name(check_name(pipeline, "pipeline")),
+        payload=words.get("payload"),
+        after=_after(words.get("after")),
+        join=word(Join, "join", words.get("join") or Join.ALL),
+        when=when,
+        optional=check_flag("optional", words.get("optional") or False),
+        map=_map(words.get("map"), pipeline),
+        queue=None if queue is None else check_queue(queue),
+        policies=overrides(retry=retry, **policies),
+    )
+
+
+def _job(job: object) -> str:
+    name = check_name(job, "job")
+    if is_builtin(name):
+        raise InvalidInput("job", name, "is the name of a pipeline's runs", "write pipeline: NAME, or map: {over: …}")
+    return name
+
+
+def _map(given: Any, pipeline: object) -> MapSpec | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or "over" not in given or set(given) - {"over", "at_a_time"}:
+        raise InvalidInput("map", given, "is no map", 'write map: {over: "${orders.result}", at_a_time: 100}')
+    if pipeline is not None:
+        raise InvalidInput("map", given, "does not go with a pipeline", "map a job")
+    return MapSpec(
+        over=given["over"],
+        at_a_time=check_whole("map.at_a_time", given.get("at_a_time", 100), 1, MOST_AT_A_TIME),
+    )
+
+
+def _after(given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, str) for one in given):
+        raise InvalidInput("after", given, "is no list of tasks", "write after: [TASK, …]")
+    if len(set(given)) < len(given):
+        raise InvalidInput("after", list(given), "names a task twice", "name each once")
+    return tuple(given)
+
+
+def _check_after(tasks: Mapping[str, Task]) -> None:
+    for task in tasks.values():
+        for place, name in enumerate(task.after):
+            if name not in tasks:
+                known = ", ".join(list(tasks)[:10])
+                raise InvalidInput(f"{task.name}.after[{place}]", name, "is no task", f"tasks are {known}")
+    edges = sum(len(task.after) for task in tasks.values())
+    if edges > MOST_EDGES:
+        raise InvalidInput("after", f"{edges:,} in all", "is too many", f"use {MOST_EDGES:,} at most")
+
+
+def _in_order(tasks: Mapping[str, Task]) -> tuple[Task, ...]:
+    """Each task behind those it comes after, otherwise as they were given. Raises InvalidInput, which names the tasks of a cycle."""
+    ordered: dict[str, Task] = {}
+    left = dict(tasks)
+    while left:
+        ready = [name for name, task in left.items() if all(before in ordered for before in task.after)]
+        if not ready:
+            raise _cycle(left)
+        for name in ready:
+            ordered[name] = left.pop(name)
+    return tuple(ordered.values())
+
+
+def _cycle(left: Mapping[str, Task]) -> InvalidInput:
+    seen, name = list[str](), next(iter(left))
+    while name not in seen:
+        seen.append(name)
+        name = next(before for before in left[name].after if before in left)
+    way = [*seen[seen.index(name) :], name]
+    text = " → ".join(way)
+    return InvalidInput(f"{way[0]}.after", text, "is a cycle", "each task comes after others, and never after itself")
+
+
+def _check_references(ordered: Sequence[Task]) -> None:
+    """Each task refers to tasks before it alone. Raises InvalidInput."""
+    above: dict[str, frozenset[str]] = {}
+    for task in ordered:
+        above[task.name] = frozenset(task.after).union(*(above[name] for name in task.after))
+        found = [*references_in(task.payload, f"{task.name}.payload")]
+        if task.map is not None:
+            found += references_in(task.map.over, f"{task.name}.map.over")
+            _check_over(task.name, task.map)
+        if task.when is not None:
+            found += references_of(task.when, f"{task.name}.when")
+        for path, place in found:
+            if place.task is not None and place.task not in above[task.name]:
+                names = sorted(above[task.name])
+                remedy = f"tasks before it are {', '.join(names)}" if names else "it comes after no task"
+                raise InvalidInput(path, place.text, f"refers to {place.task!r}, which is no task before it", remedy)
+
+
+def _check_over(name: str, spec: MapSpec) -> None:
+    is_reference = isinstance(spec.over, str) and any(references_in(spec.over, ""))
+    if not isinstance(spec.over, list) and not is_reference:
+        raise InvalidInput(f"{name}.map.over", spec.over, "is no list", 'give a list, or "${TASK.result}"')

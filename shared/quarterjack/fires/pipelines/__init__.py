@@ -1,0 +1,1 @@
+"""Pipelines: the run of a pipeline advances when its tasks end."""

@@ -1,0 +1,228 @@
+"""Advance the run of a pipeline: start the tasks that its ended tasks allow, and see whether all have ended.
+
+    end of a task ─► its mark ─► what follows from all marks ─► claims of tasks ─► their messages
+                                                             └► all have ended: the pipeline's run is woken, and its slice ends it
+
+Whoever ends a task's run calls this before it lets go of what would bring the end back (``fires.parking.tell_end``), so does the worker
+that parks the pipeline's run, and the ticker, at intervals: it finds tasks whose claimer died before it sent them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from quarterjack.domain.message import INLINE_PAYLOAD
+from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.payload import size
+from quarterjack.domain.pipelines.expressions import NoValue, filled, holds
+from quarterjack.domain.pipelines.graph import Graph
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.errors import NotFound, Unavailable
+from quarterjack.fires.claim import one_off_message, send
+from quarterjack.fires.pipelines.rows import PipelineRow, awaited_by
+from quarterjack.fires.pipelines.values import Values
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.pipelines.decide import (
+    BROKEN,
+    NOT_STARTED,
+    SKIPPED_BY_CONDITION,
+    End,
+    NextTasks,
+    decide,
+)
+from quarterjack.state.run_spec import own_overrides
+from quarterjack.state.waits.park import LETTERS
+from quarterjack.stores.siblings import new_run
+from quarterjack.stores.waits import CHUNK
+
+DEEPEST = 5  # pipelines within each other
+_PROBLEM = 300  # characters of the reason why a task could not be made
+_NAMED = 5  # tasks that the failure of a pipeline names
+_ROUNDS = 3  # tries of claims that the ledger has not answered
+_HALTED = "not started: a task of its pipeline has failed"
+
+
+def advance(
+    pipeline: PipelineRow,
+    services: Services,
+    clock: Clock,
+    *,
+    rows: bool = False,
+    chunk: Mapping[int, str] | None = None,
+    ended: int | None = None,
+) -> bool:
+    """Start what may start; whether all tasks have ended. Raises Unavailable: what brought the caller here has to come again.
+
+    ``ended``: the number of a task that has just ended, ``chunk``: the marks of its hundred. ``rows``: read the rows of tasks without a
+    mark as well, and send the messages of those that wait again.
+    """
+    graph = pipeline.graph
+    marks = dict(chunk) if chunk is not None and len(graph.tasks) <= CHUNK else pipeline.marks(services)
+    asked = None if rows or ended is None else {ended}  # None: every task
+    if rows:
+        marks |= _looked(pipeline, marks, services, clock)
+    while True:
+        decision = decide(graph, marks)
+        new = _carried_out(pipeline, decision, marks, asked, services, clock)
+        if not new:
+            return decision.is_over
+        services.waits.mark_items(pipeline.run.ref, new, clock())
+        marks |= new
+        asked = None if asked is None else set(new)
+
+
+def _looked(pipeline: PipelineRow, marks: Mapping[int, str], services: Services, clock: Clock) -> dict[int, str]:
+    """The marks that are missing: of tasks whose ends nobody could mark. Those that wait for a worker are sent again."""
+    decision = decide(pipeline.graph, marks)
+    refs = {number: pipeline.ref(number) for number in (*decision.start, *decision.close)}
+    looked = services.ledger.look([*refs.values()])
+    if looked.unanswered:
+        raise Unavailable(f"the tasks of run {pipeline.run.ref} could not be read; try again")
+    found = {number: looked.found[ref] for number, ref in refs.items() if ref in looked.found}
+    missing = {number: _mark_of(run) for number, run in found.items() if run.is_terminal}
+    if missing:
+        services.waits.mark_items(pipeline.run.ref, missing, clock())
+    _send([run for run in found.values() if run.state is RunState.QUEUED], services, clock)
+    return missing
+
+
+def _mark_of(run: RunRow) -> str:
+    if run.state is RunState.SKIPPED and run.reason == _HALTED:
+        return NOT_STARTED
+    return LETTERS[run.state]
+
+
+def _carried_out(
+    pipeline: PipelineRow,
+    decision: NextTasks,
+    marks: Mapping[int, str],
+    asked: set[int] | None,
+    services: Services,
+    clock: Clock,
+) -> dict[int, str]:
+    """Claim and send the tasks of a decision; the marks of those that never start."""
+    fails = asked is not None and any(decision.ends.get(number) is End.FAILED for number in asked)
+    start = _behind(pipeline.graph, decision.start, asked)
+    close = _behind(pipeline.graph, decision.close, None if fails else asked)
+    new = _closed(pipeline, close, services, clock)
+    claims = list[RunRow]()
+    if start:
+        values = Values(pipeline, marks, decision, services)
+        values.read(pipeline.graph.task(number) for number in start)
+        for number in start:
+            made = _made(pipeline, number, values, services, clock)
+            if isinstance(made, str):
+                new[number] = made
+            else:
+                claims.append(made)
+    _claim_and_send(claims, services, clock)
+    return new
+
+
+def _behind(graph: Graph, numbers: Sequence[int], asked: set[int] | None) -> list[int]:
+    """Of these tasks those that come after one of ``asked``; None: all."""
+    return [number for number in numbers if asked is None or not asked.isdisjoint(graph.edges[number - 1])]
+
+
+def _closed(pipeline: PipelineRow, numbers: Sequence[int], services: Services, clock: Clock) -> dict[int, str]:
+    """Put a skipped run for each task that has not begun, so that nobody who saw fewer ends begins it; their marks."""
+    if not numbers:
+        return {}
+    now = clock()
+    runs = {
+        number: replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_HALTED, ended_at=now)
+        for number in numbers
+    }
+    found = put_runs([*runs.values()], services)
+    return {
+        number: NOT_STARTED
+        for number, run in runs.items()
+        if (there := found[run.ref]) is None or (there.state is RunState.SKIPPED and there.reason == _HALTED)
+    }
+
+
+def task_row(pipeline: PipelineRow, number: int, now: int) -> RunRow:
+    """The row that claims a task."""
+    task, run = pipeline.graph.task(number), pipeline.run
+    policies = task.policies
+    if policies.priority is None:
+        policies = replace(policies, priority=own_overrides(pipeline.definition.overrides, run.overrides).priority)
+    return RunRow(
+        ref=pipeline.ref(number),
+        state=RunState.QUEUED,
+        revision=0,
+        job=task.runs,
+        due=now,
+        not_before=now,
+        created_at=now,
+        overrides=policies.encode(),
+        queue=task.queue,
+        parent=str(run.ref),
+        child_no=number,
+    )
+
+
+def _made(pipeline: PipelineRow, number: int, values: Values, services: Services, clock: Clock) -> RunRow | str:
+    """The run of a task that may start; or its mark, if it does not."""
+    task, now = pipeline.graph.task(number), clock()
+    run = task_row(pipeline, number, now)
+    try:
+        if task.when is not None and not holds(task.when, values):
+            return SKIPPED_BY_CONDITION
+        text = json.dumps(filled(task.template, values), separators=(",", ":"))
+        if task.pipeline is not None:
+            run = replace(run, awaits=_within(pipeline, task.pipeline, services))
+        is_small = size(text) <= INLINE_PAYLOAD
+        if is_small:
+            return replace(run, payload=text)
+        return replace(run, payload_ref=services.payloads.put(run.ref, text))
+    except NoValue as problem:
+        return f"{BROKEN}{problem}"[:_PROBLEM]
+
+
+def _within(pipeline: PipelineRow, name: str, services: Services) -> str:
+    """What the run of a pipeline within this one awaits. Raises NoValue, Unavailable."""
+    above, run = 1, pipeline.run
+    while run.parent is not None and above <= DEEPEST:
+        found = services.ledger.read(parse_run_id(run.parent))
+        if found is None:
+            break
+        run, above = found, above + 1
+    if above >= DEEPEST:
+        raise NoValue(f"pipeline {name!r} would be {above + 1} deep; pipelines may be {DEEPEST} deep in each other")
+    try:
+        return awaited_by(pipeline.run.ref.tenant, name, services)
+    except NotFound as problem:
+        raise NoValue(str(problem)) from None
+
+
+def _claim_and_send(runs: Sequence[RunRow], services: Services, clock: Clock) -> None:
+    """Claim tasks under their keys. A key that exists QUEUED is sent again: its claimer may have died. Raises Unavailable."""
+    if not runs:
+        return
+    found = put_runs(runs, services)
+    there = {run.ref: found[run.ref] or run for run in runs}
+    _send([run for run in there.values() if run.state is RunState.QUEUED], services, clock)
+
+
+def _send(runs: Sequence[RunRow], services: Services, clock: Clock) -> None:
+    if runs and not all(send([one_off_message(run) for run in runs], services.work, clock)):
+        raise Unavailable("the work queue did not take the messages of all tasks; they are sent again")
+
+
+def put_runs(runs: Sequence[RunRow], services: Services) -> dict[RunRef, RunRow | None]:
+    """Put each run unless its key exists: None for those that were put, or the run that exists. Raises Unavailable."""
+    answers: dict[RunRef, RunRow | None] = {}
+    small = {run.ref: run for run in runs if len(new_run(run)) == 1}
+    for _ in range(_ROUNDS):
+        claimed = services.ledger.claim([run for ref, run in small.items() if ref not in answers])
+        answers |= dict.fromkeys(claimed.created)
+        answers |= claimed.existing
+        if len(answers) == len(small):
+            break
+    answers |= {run.ref: services.ledger.submit(run) for run in runs if run.ref not in small}
+    if len(answers) < len(runs):
+        raise Unavailable("the ledger did not answer for all tasks; they are claimed again")
+    return answers

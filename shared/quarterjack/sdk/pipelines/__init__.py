@@ -1,0 +1,1 @@
+"""SDK methods for pipelines."""

@@ -1,0 +1,52 @@
+"""What the tasks of a pipeline have to be, as far as this process knows their jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from quarterjack.domain.names import PIPELINE
+from quarterjack.domain.options import Options
+from quarterjack.domain.pipelines.graph import Task
+from quarterjack.domain.pipelines.reading import check_pipeline_name, graph_of
+from quarterjack.domain.tenants.access import Verb
+from quarterjack.errors import InvalidInput
+from quarterjack.sdk.caller_access import CallerAccess
+from quarterjack.sdk.job_checks import JobChecks
+
+
+def checked_tasks(job: str, options: Options, checks: JobChecks, access: CallerAccess) -> Options:
+    """The options of a pipeline, each task with the queue and the priority that its job has. Raises InvalidInput, Forbidden, JobNotGranted.
+
+    Who makes a pipeline has its tasks run, and so needs to be able to submit each of their jobs.
+    """
+    if options.tasks is None:
+        raise InvalidInput("job", job, "is the job of a pipeline, which has tasks", "give tasks={…}, or another job")
+    if not job.startswith(PIPELINE):
+        raise InvalidInput("tasks", "…", f"do not go with job {job!r}", "leave job out: a pipeline runs its tasks")
+    check_pipeline_name(job.removeprefix(PIPELINE))
+    graph = graph_of(options.tasks, halts=True)
+    return replace(options, tasks=_stored([_checked(task, checks, access) for task in graph.tasks]))
+
+
+def _checked(task: Task, checks: JobChecks, access: CallerAccess) -> Task:
+    path = f"tasks.{task.name}"
+    try:
+        if task.job is None:
+            access.check(Verb.SUBMIT, task.runs)
+            return task
+        access.check(Verb.SUBMIT, task.job)
+        checks.check_job("job", task.job, task.job)
+        checks.may_run(task.job)
+        policies = checks.with_job_words(task.job, task.policies)
+        queue = checks.queue_name(task.job, task.queue)
+        if not task.references and task.map is None:
+            text = json.dumps(task.payload)
+            checks.check_payload(task.job, task.payload, text)
+    except InvalidInput as problem:
+        raise problem.about(f"{path}.{problem.field}") from None
+    return replace(task, policies=policies, queue=queue)
+
+
+def _stored(tasks: list[Task]) -> str:
+    return json.dumps({task.name: task.as_dict() for task in tasks}, separators=(",", ":"))

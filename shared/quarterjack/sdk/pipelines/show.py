@@ -1,0 +1,70 @@
+"""The view of a pipeline's run from its rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import from_ms
+from quarterjack.owner.runs.pipelines import PipelineState
+from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
+from quarterjack.sdk.views import Run
+from quarterjack.state.pipelines.decide import BROKEN, PASSED_OVER, SKIPPED_BY_CONDITION, End
+
+
+def pipeline_run(run: Run, state: PipelineState) -> PipelineRun:
+    """The view of a pipeline's run."""
+    pipeline = state.pipeline
+    return PipelineRun(
+        run=run,
+        pipeline=pipeline.name,
+        revision=pipeline.revision,
+        tasks=[_task(state, number, masked=run.masked) for number in range(1, len(pipeline.graph.tasks) + 1)],
+        on_task_failure=str(pipeline.definition.options.on_task_failure),
+    )
+
+
+def _task(state: PipelineState, number: int, *, masked: bool) -> TaskRun:
+    graph = state.pipeline.graph
+    task, row = graph.task(number), state.rows.get(number)
+    end, mark = state.decision.ends.get(number), state.marks.get(number, " ")
+    name, reason = (WAITING, None) if end is None else (str(RunState.SKIPPED), _why(mark, end))
+    if mark[0] == BROKEN:
+        name, reason = str(RunState.DEAD), None if masked else mark[1:]
+    if row is not None:
+        name, reason = str(row.state), _reason(row, masked=masked)
+    left = [graph.task(before).name for before in graph.edges[number - 1] if before not in state.decision.ends]
+    return TaskRun(
+        name=task.name,
+        number=number,
+        job=task.runs,
+        after=task.after,
+        state=name,
+        run_id=None if row is None else str(row.ref),
+        reason=reason,
+        waits_for=left if name == WAITING else (),
+        attempt=0 if row is None else row.attempt,
+        queued_at=None if row is None else from_ms(row.created_at),
+        started_at=_at(None if row is None else row.started_at),
+        ended_at=_at(None if row is None else row.ended_at),
+        optional=task.optional,
+    )
+
+
+def _why(mark: str, end: End) -> str | None:
+    """Why a task without a run has ended."""
+    if mark[0] == SKIPPED_BY_CONDITION:
+        return "its condition did not hold"
+    if mark[0] == PASSED_OVER:
+        return "skipped by its owner"
+    return "tasks before it did not end as it asks" if end is End.SKIPPED else None
+
+
+def _reason(row: RunRow, *, masked: bool) -> str | None:
+    if row.failure is None:
+        return row.reason
+    return row.failure.kind if masked else f"{row.failure.kind}: {row.failure.message}"
+
+
+def _at(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)

@@ -1,0 +1,493 @@
+"""Pipelines: tasks start by the ends of those before them, whoever dies; a run goes by its revision, and is retried in part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from quarterjack import Retry, Run, pipeline
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunState
+from quarterjack.domain.times import DAY
+from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.pipelines import Pipeline
+from quarterjack.sdk.pipelines.views import PipelineRun
+from quarterjack.state.ending import cancel
+from quarterjack.testing.process import Hand
+
+from tests.support.scenes.world import NOON, World
+from tests.support.units import counted
+
+ONCE = Retry(max_attempts=1)
+DIAMOND: Mapping[str, Any] = {
+    "a": {"job": "ok"},
+    "b": {"job": "ok", "after": ["a"]},
+    "c": {"job": "ok", "after": ["a"]},
+    "d": {"job": "ok", "after": ["b", "c"]},
+}
+
+
+class Line:
+    """A world whose jobs note their tasks, and fail or wait as told."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.ran: list[str] = []
+        self.payloads: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}
+        self.broken: set[str] = set()
+        self.during: dict[str, Callable[[], object]] = {}
+        self.world.jobs.job("ok", retry=ONCE)(self._job)
+        self.world.jobs.job("twice", retry=Retry(max_attempts=2, base=1.0, jitter=0.0))(self._job)
+
+    def _job(self, ctx: Any, payload: Any) -> Any:
+        task = ctx.run_id.split(":")[-1].removesuffix("#once")
+        self.ran.append(task)
+        self.payloads[task] = payload
+        if task in self.during:
+            self.during.pop(task)()
+        if task in self.broken:
+            raise RuntimeError(f"{task} is broken")
+        return self.results.get(task)
+
+    def publish(self, tasks: Mapping[str, Any], **words: Any) -> None:
+        self.world.scheduler.upsert_schedule("p", "pipeline:p", "manual", tasks=tasks, **words)
+
+    def run(self, seconds: float = 60, **given: Any) -> PipelineRun:
+        run = self.world.scheduler.trigger("p", **given)
+        self.world.live(seconds)
+        return self.seen(run)
+
+    def seen(self, run: Run | PipelineRun) -> PipelineRun:
+        return self.world.scheduler.pipeline_run(run.id if isinstance(run, Run) else run.run.id)
+
+    def states(self, run: PipelineRun) -> dict[str, str]:
+        return {task.name: task.state for task in run.tasks}
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+# Order.
+
+
+def test_a_task_starts_when_those_before_it_have_ended(line: Line) -> None:
+    line.publish(DIAMOND)
+    seen = line.run()
+    assert (seen.run.state, seen.run.result) == ("SUCCEEDED", {"succeeded": 4, "failed": 0, "skipped": 0})
+    assert line.ran in (["a", "b", "c", "d"], ["a", "c", "b", "d"])
+    assert set(line.states(seen).values()) == {"SUCCEEDED"}
+    assert seen.critical_path[0] == "a"
+    assert seen.critical_path[-1] == "d"
+
+
+def test_a_payload_is_made_of_the_fire_the_payload_and_results(line: Line) -> None:
+    line.results["a"] = {"rows": 7, "files": ["x", "y"]}
+    line.publish(
+        {
+            "a": {"job": "ok", "payload": {"day": "${fire.date}", "who": "${payload.who}"}},
+            "b": {
+                "job": "ok",
+                "after": ["a"],
+                "payload": {
+                    "rows": '${a.result["rows"]}',
+                    "path": "s3://x/${fire.date}/${a.result.files[0]}",
+                    "s": "$${a}",
+                },
+            },
+        },
+        timezone="Asia/Tokyo",
+    )
+    line.run(payload={"who": "Ada"})
+    assert line.payloads == {
+        "a": {"day": "2026-05-04", "who": "Ada"},
+        "b": {"rows": 7, "path": "s3://x/2026-05-04/x", "s": "${a}"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("join", "ends", "starts"),
+    [
+        ("all", "ss", True),
+        ("all", "sf", False),
+        ("any", "sf", True),
+        ("any", "ff", False),
+        ("none_failed", "sf", False),
+        ("none_failed", "sx", True),
+        ("all", "sx", False),
+        ("done", "ff", True),
+        ("done", "fx", True),
+    ],
+)
+def test_joins(line: Line, join: str, ends: str, starts: bool) -> None:
+    tasks: dict[str, Any] = {}
+    for number, end in enumerate(ends):
+        tasks[f"t{number}"] = {"job": "ok"} | ({"when": "1 > 2"} if end == "x" else {})
+        line.broken |= {f"t{number}"} if end == "f" else set()
+    line.publish(tasks | {"last": {"job": "ok", "after": [*tasks], "join": join}}, on_task_failure="continue")
+    seen = line.run()
+    assert ("last" in line.ran) is starts
+    assert seen.task("last").state == ("SUCCEEDED" if starts else "SKIPPED")
+    assert seen.run.state == ("DEAD" if "f" in ends else "SUCCEEDED")
+
+
+def test_a_halted_pipeline_starts_nothing_more_and_ends_when_what_runs_has_ended(line: Line) -> None:
+    line.broken.add("b")
+    line.publish({**DIAMOND, "e": {"job": "ok", "after": ["c"]}})
+    line.during["a"] = lambda: None
+    seen = line.run()
+    assert seen.run.state == "DEAD"
+    assert seen.run.error == "task b: DEAD, RuntimeError: b is broken"
+    assert "d" not in line.ran
+    assert line.states(seen)["d"] == "SKIPPED"
+
+
+def test_an_optional_task_may_fail(line: Line) -> None:
+    line.broken.add("a")
+    line.publish({"a": {"job": "ok", "optional": True}, "b": {"job": "ok", "after": ["a"], "payload": "${a.state}"}})
+    assert line.run().run.state == "SUCCEEDED"
+    assert line.payloads["b"] == "DEAD"
+
+
+def test_a_payload_that_cannot_be_made_fails_its_task_and_says_why(line: Line) -> None:
+    line.results["a"] = {"rows": 7}
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"], "payload": "${a.result.files}"}})
+    seen = line.run()
+    assert seen.run.state == "DEAD"
+    assert seen.task("b").reason == "a.result.files has no value: there is no 'files' in {\"rows\": 7}"
+
+
+def test_a_condition_that_cannot_be_judged_fails_its_task(line: Line) -> None:
+    line.results["a"] = "text"
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"], "when": "a.result > 3"}})
+    assert line.run().run.state == "DEAD"
+
+
+def test_large_results_and_payloads(line: Line) -> None:
+    line.results["a"] = "x" * 100_000
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"], "payload": ["${a.result}"]}})
+    assert line.run().run.state == "SUCCEEDED"
+    assert line.payloads["b"] == ["x" * 100_000]
+
+
+def test_more_tasks_than_one_row_of_marks(line: Line) -> None:
+    many = {f"t{number}": {"job": "ok"} for number in range(230)}
+    line.publish({**many, "last": {"job": "ok", "after": [*many]}})
+    assert line.run(120).run.state == "SUCCEEDED"
+    assert Counter(line.ran) == Counter([*many, "last"])
+    assert line.ran[-1] == "last"
+
+
+# A pipeline in a pipeline.
+
+
+def test_a_task_may_be_a_pipeline(line: Line) -> None:
+    scheduler = line.world.scheduler
+    scheduler.upsert_schedule(
+        "inner", "pipeline:inner", "manual", tasks={"i": {"job": "ok", "payload": "${payload.n}"}}
+    )
+    line.publish(
+        {"a": {"pipeline": "inner", "payload": {"n": 5}}, "b": {"job": "ok", "after": ["a"], "payload": "${a.result}"}}
+    )
+    assert line.run(200).run.state == "SUCCEEDED"
+    assert line.payloads == {"i": 5, "b": {"succeeded": 1, "failed": 0, "skipped": 0}}
+
+
+def test_a_pipeline_within_itself_ends(line: Line) -> None:
+    line.publish({"a": {"pipeline": "p"}})
+    seen = line.run(3_600)
+    assert seen.run.state == "DEAD"
+    dead = [run for run in line.world.memory.runs() if run.job == "pipeline:p"]
+    assert len(dead) == 5
+
+
+def test_a_pipeline_that_does_not_exist_fails_its_task(line: Line) -> None:
+    line.publish({"a": {"pipeline": "nothing"}})
+    assert line.run().task("a").reason == "pipeline 'nothing' does not exist"
+
+
+# Revisions.
+
+
+def test_a_run_goes_by_the_revision_with_which_it_began(line: Line) -> None:
+    line.publish(DIAMOND)
+    line.during["a"] = lambda: line.publish({"other": {"job": "ok"}})
+    seen = line.run()
+    assert (seen.revision, sorted(line.ran)) == (1, ["a", "b", "c", "d"])
+    assert line.run().revision == 2
+    assert line.ran[-1] == "other"
+
+
+def test_a_replay_is_as_it_was(line: Line) -> None:
+    line.publish(DIAMOND, payload={"n": 1})
+    first = line.run()
+    line.publish({"other": {"job": "ok"}})
+    again = line.world.scheduler.replay_run(first.run.id)
+    line.world.live(60)
+    assert line.seen(again).revision == 1
+    assert Counter(line.ran) == Counter(["a", "b", "c", "d"] * 2)
+
+
+def test_a_pipeline_may_be_submitted_and_be_a_child(line: Line) -> None:
+    line.publish({"a": {"job": "ok", "payload": "${payload.n}"}})
+    line.world.jobs.job("parent")(lambda ctx, payload: ctx.gather([ctx.submit("pipeline:p", {"n": 2}, step="p")]))
+    run = line.world.scheduler.submit("pipeline:p", {"n": 1})
+    line.world.live(60)
+    assert (line.seen(run).run.state, line.payloads["a"]) == ("SUCCEEDED", 1)
+    parent = line.world.scheduler.submit("parent")
+    line.world.live(60)
+    assert line.world.scheduler.get_run(parent.id).result == [{"succeeded": 1, "failed": 0, "skipped": 0}]
+    assert line.payloads["a"] == 2
+
+
+def test_a_submitted_pipeline_must_exist(line: Line) -> None:
+    with pytest.raises(NotFound, match="pipeline 'nothing' does not exist"):
+        line.world.scheduler.submit("pipeline:nothing")
+    line.world.scheduler.create_schedule("plain", "ok", "0 9 * * *")
+    with pytest.raises(NotFound, match="'plain' is a schedule, and no pipeline"):
+        line.world.scheduler.submit("pipeline:plain")
+
+
+# What owners do.
+
+
+def test_cancel_ends_what_runs_and_nothing_starts_after_it(line: Line) -> None:
+    line.publish(DIAMOND)
+    run = line.world.scheduler.trigger("p")
+    line.during["a"] = lambda: line.world.scheduler.cancel_run(run.id)
+    line.world.live(60)
+    seen = line.seen(run)
+    assert (seen.run.state, line.ran) == ("CANCELLED", ["a"])
+    assert {task.state for task in seen.tasks[1:]} <= {"CANCELLED", "WAITING", "SKIPPED"}
+
+
+def test_a_task_that_was_claimed_before_the_cancel_does_not_start(line: Line) -> None:
+    line.publish(DIAMOND)
+    run = line.world.scheduler.trigger("p")
+    Hand(worker=line.world.worker()).work()  # the pipeline's own slice: the first task is claimed, and waits
+    assert line.seen(run).task("a").state == "QUEUED"
+    row = line.world.services.ledger.read(parse_run_id(run.id))
+    assert row is not None
+    moved = line.world.services.ledger.move(
+        row.ref, cancel(now=NOON, expires=NOON + DAY)
+    )  # its owner dies before the tasks
+    assert moved.applied
+    line.world.live(60)
+    assert line.ran == []
+    assert line.seen(run).task("a").state == "CANCELLED"
+
+
+def test_retry_repeats_what_did_not_succeed(line: Line) -> None:
+    line.broken.add("c")
+    line.results["a"] = 9
+    line.publish({**DIAMOND, "d": {"job": "ok", "after": ["b", "c"], "payload": "${a.result}"}})
+    first = line.run()
+    line.publish({"other": {"job": "ok"}})
+    line.broken.clear()
+    line.ran.clear()
+    with pytest.raises(Conflict, match="it has succeeded"):
+        line.world.scheduler.retry_pipeline(line.run().run.id)
+    line.ran.clear()
+    again = line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again")
+    assert line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again").id == again.id
+    line.world.live(60)
+    seen = line.seen(again)
+    assert (seen.run.state, seen.run.replay_of, seen.revision) == ("SUCCEEDED", first.run.id, 1)
+    assert line.ran[-2:] == ["c", "d"]
+    assert "a" not in line.ran
+    assert line.payloads["d"] == 9
+    assert seen.task("a").run_id == first.task("a").run_id
+
+
+def test_a_retry_of_a_retry_has_the_results_of_both(line: Line) -> None:
+    tasks = {
+        "a": {"job": "ok"},
+        "b": {"job": "ok", "after": ["a"]},
+        "c": {"job": "ok", "after": ["b"], "payload": ["${a.result}", "${b.result}"]},
+    }
+    line.publish(tasks)
+    line.results |= {"a": 1, "b": 2}
+    line.broken |= {"b", "c"}
+    first = line.run()
+    line.broken = {"c"}
+    second = line.world.scheduler.retry_pipeline(first.run.id)
+    line.world.live(60)
+    line.broken = set()
+    third = line.world.scheduler.retry_pipeline(second.id)
+    line.world.live(60)
+    assert line.seen(third).run.state == "SUCCEEDED"
+    assert (line.ran, line.payloads["c"]) == (["a", "b", "b", "c", "c"], [1, 2])
+
+
+def test_what_comes_after_a_task_that_runs_again_runs_again(line: Line) -> None:
+    line.broken.add("b")
+    line.publish(
+        {"a": {"job": "ok"}, "b": {"job": "ok"}, "clean": {"job": "ok", "after": ["b"], "join": "done"}},
+        on_task_failure="continue",
+    )
+    first = line.run()
+    line.broken.clear()
+    again = line.world.scheduler.retry_pipeline(first.run.id)
+    line.world.live(60)
+    assert line.seen(again).run.state == "SUCCEEDED"
+    assert Counter(line.ran) == {"a": 1, "b": 2, "clean": 2}
+
+
+def test_retry_may_pass_a_task_over(line: Line) -> None:
+    line.broken.add("b")
+    line.publish(
+        {
+            "a": {"job": "ok"},
+            "b": {"job": "ok", "after": ["a"]},
+            "c": {"job": "ok", "after": ["b"], "payload": "${b.result}"},
+        }
+    )
+    first = line.run()
+    with pytest.raises(NotFound, match="pipeline 'p' has no such task; its tasks are a, b, c"):
+        line.world.scheduler.retry_pipeline(first.run.id, skip=["x"])
+    again = line.world.scheduler.retry_pipeline(first.run.id, skip=["b"])
+    line.world.live(60)
+    assert (line.seen(again).run.state, line.ran, line.payloads["c"]) == ("SUCCEEDED", ["a", "b", "c"], None)
+
+
+def test_a_task_that_has_not_begun_may_be_skipped(line: Line) -> None:
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}, "c": {"job": "ok", "after": ["b"]}})
+    run = line.world.scheduler.trigger("p")
+    Hand(worker=line.world.worker()).work()
+    seen = line.world.scheduler.skip_task(run.id, "b")
+    assert (seen.task("b").state, seen.task("b").reason) == ("SKIPPED", "skipped by its owner")
+    with pytest.raises(Conflict, match="so it cannot be skipped"):
+        line.world.scheduler.skip_task(run.id, "a")
+    line.world.live(60)
+    assert (line.seen(run).run.state, line.ran) == ("SUCCEEDED", ["a", "c"])
+
+
+def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:
+    run = line.world.scheduler.submit("ok")
+    with pytest.raises(InvalidInput, match="and of no pipeline"):
+        line.world.scheduler.pipeline_run(run.id)
+
+
+# Overlap, deadlines, fires.
+
+
+def test_a_run_that_waits_for_its_tasks_counts_for_overlap(line: Line) -> None:
+    line.world.jobs.job("sleeps")(lambda ctx, payload: ctx.sleep(300))
+    tasks = {"a": {"job": "ok"}, "b": {"job": "sleeps", "after": ["a"]}}
+    line.world.scheduler.create_schedule("p", "pipeline:p", "rate(1 minute)", overlap="skip", tasks=tasks)
+    line.world.live(600)
+    states = Counter(run.state for run in line.world.memory.runs() if run.job == "pipeline:p")
+    assert states[RunState.SUCCEEDED] >= 1
+    assert states[RunState.SKIPPED] >= 4 * states[RunState.SUCCEEDED] - 2
+
+
+def test_a_deadline_ends_it_and_nothing_more_starts(line: Line) -> None:
+    line.world.jobs.job("sleeps")(lambda ctx, payload: ctx.sleep(300))
+    line.publish({"a": {"job": "sleeps"}, "b": {"job": "ok", "after": ["a"]}}, deadline=120.0)
+    seen = line.run(900)
+    assert (seen.run.state, line.ran) == ("EXPIRED", [])
+
+
+# What it costs.
+
+
+def test_a_task_costs_its_run_and_one_write(line: Line) -> None:
+    chain = {f"t{n}": {"job": "ok"} | ({"after": [f"t{n - 1}"]} if n else {}) for n in range(10)}
+    line.publish(chain)
+    plain = World()
+    plain.jobs.job("ok")(lambda ctx, payload: None)
+    with counted() as one:
+        plain.scheduler.submit("ok")
+        plain.work()
+    with counted() as short:
+        line.run()
+    line.publish({name: chain[name] for name in [*chain][:5]})
+    with counted() as shorter:
+        line.run()
+    assert one["runs"] == 3  # put, lease, end
+    assert (short["runs"] - shorter["runs"]) / 5 == one["runs"] + 1
+    assert short.get("agenda", 0) - shorter.get("agenda", 0) == 0
+
+
+# Declarations.
+
+
+def test_a_pipeline_in_code() -> None:
+    world = World()
+    with pipeline("nightly", "0 2 * * *", registry=world.jobs, on_task_failure="continue") as p:
+        a = p.task("note", name="a")
+        b = p.map("note", over=a.result["files"], at_a_time=3, name="b")
+        p.pipeline("other", after=[b], when=(a.result["n"] >= 2) | ~(a.state == "DEAD"))
+    assert p.tasks == {
+        "a": {"job": "note"},
+        "b": {"job": "note", "map": {"over": '${a.result["files"]}', "at_a_time": 3}, "after": ["a"]},
+        "other": {"pipeline": "other", "after": ["b"], "when": '(a.result["n"] >= 2) or (not (a.state == "DEAD"))'},
+    }
+    (declared,) = [found for found in world.jobs.declared() if found.name == "nightly"]
+    assert declared.job == "pipeline:nightly"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "problem"),
+    [
+        ({}, "tasks (their number)=0: is out of range"),
+        (
+            {"a": {"job": "j", "after": ["b"]}, "b": {"job": "j", "after": ["a"]}},
+            "tasks.a.after='a → b → a': is a cycle",
+        ),
+        ({"a": {"job": "j", "after": ["a"]}}, "is a cycle"),
+        ({"a": {"job": "j", "after": ["x"]}}, "tasks.a.after[0]='x': is no task; tasks are a"),
+        (
+            {"a": {"job": "j"}, "b": {"job": "j", "payload": {"k": ["${a.result}"]}}},
+            "tasks.b.payload.k[0]='a.result': refers to 'a', which is no",
+        ),
+        ({"a": {"job": "j", "when": "b.result > 1"}}, "tasks.a.when='b.result': refers to 'b'"),
+        ({"a": {"job": "j", "when": "__import__('os')"}}, "is not known in a condition"),
+        ({"a": {"job": "j", "when": "1 +"}}, "cannot be read"),
+        ({"a": {"job": "j", "payload": "${fire.dat}"}}, "is nothing of a fire; use fire.date"),
+        (
+            {"a": {"job": "j", "join": "some"}},
+            "tasks.a.join='some': is not known; use one of all, any, none_failed, done",
+        ),
+        ({"a": {"job": "j", "pipeline": "q"}}, "give either a job or a pipeline"),
+        ({"a": {}}, "give either a job or a pipeline"),
+        ({"a b": {"job": "j"}}, "is not a valid name of a task"),
+        ({"fire": {"job": "j"}}, "is not a valid name of a task"),
+        ({"a": {"job": "j", "retries": 3}}, "tasks.a.retries='…': is not known here"),
+        ({"a": {"job": "j", "retry": {"max_attempts": 0}}}, "tasks.a.max_attempts=0: is out of range"),
+        ({"a": {"job": "pipeline:x"}}, "write pipeline: NAME"),
+        ({"a": {"job": "j", "map": {"over": 3}}}, "tasks.a.map.over=3: is no list"),
+        ("text", "is no mapping of tasks"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_place(tasks: Any, problem: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        World().scheduler.create_schedule("p", "pipeline:p", "manual", tasks=tasks)
+    assert problem in str(refused.value)
+
+
+def test_a_pipeline_has_tasks_and_tasks_are_of_a_pipeline(line: Line) -> None:
+    scheduler = line.world.scheduler
+    with pytest.raises(InvalidInput, match="give tasks="):
+        scheduler.create_schedule("p", "pipeline:p", "manual")
+    with pytest.raises(InvalidInput, match="do not go with job 'ok'"):
+        scheduler.create_schedule("p", "ok", "manual", tasks=DIAMOND)
+    with pytest.raises(InvalidInput, match="is the name of a job of the scheduler itself"):
+        line.world.jobs.job("pipeline:x")(lambda ctx, payload: None)
+
+
+def test_a_block_that_fails_declares_nothing() -> None:
+    world = World()
+
+    def block(p: Pipeline) -> None:
+        with p:
+            p.task("note", name="a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block(pipeline("nightly", registry=world.jobs))
+    assert world.jobs.declared() == []
