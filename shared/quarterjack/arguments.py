@@ -7,9 +7,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from quarterjack.domain.job import TypedPayload
 from quarterjack.domain.names import check_whole, is_text
-from quarterjack.domain.payload import MAX_DEPTH, DuplicateKey, has_half_pair, is_too_deep, json_text, parse_json, size
+from quarterjack.domain.payload import (
+    MAX_DEPTH,
+    DuplicateKey,
+    TypedPayload,
+    has_half_pair,
+    is_too_deep,
+    json_text,
+    parse_json,
+    size,
+)
 from quarterjack.domain.times import DAY, SECOND, to_ms
 from quarterjack.errors import InvalidInput
 from quarterjack.payload_types import jsonable

@@ -31,6 +31,7 @@ from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
+from tests.support.map_mutants import MAP_MUTANTS
 from tests.support.parts import TURN
 from tests.support.permit_mutants import PERMIT_MUTANTS
 from tests.support.place_mutants import PLACE_MUTANTS
@@ -60,6 +61,7 @@ WAITS = (
     "tests/proof/test_crash_points.py",
     "tests/proof/test_parked.py",
 )
+MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
     "tests/unit/owner/schedules/test_changes.py",
@@ -1182,6 +1184,7 @@ MUTANTS = (
     *(Mutant(*each, WHY) for each in WHY_MUTANTS),
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each, WAITS) for each in WAIT_MUTANTS),
+    *(Mutant(*each, MAPS) for each in MAP_MUTANTS),
     Mutant(
         "a definition that replaces another removes a payload that its sender has not seen",
         "sdk/schedules/changes.py",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from quarterjack.testing.memory.tables import MemoryTables
 
-_PRICES = {"transact": 2, "write_all": 1, "store": 1}
+_PRICES = {"transact": 2, "write_all": 1, "store": 1, "store_all": 1}
 
 
 @contextmanager

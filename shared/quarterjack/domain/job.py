@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from quarterjack.domain.names import SHORTEST_SECRET, callback_token, check_name
+from quarterjack.domain.payload import FittedPayload, TypedPayload
 from quarterjack.domain.policies import DeliveryWord, Policies, PriorityWord, Retry, overrides
-from quarterjack.domain.redaction import Redact
 from quarterjack.errors import InvalidInput
 from quarterjack.values import value
 
@@ -18,42 +18,6 @@ JobFunction = Callable[["Context", Any], Any | Awaitable[Any]]
 JobRef = str | Callable[["Context", Any], object]  # a job's name, or its function
 Seconds = float | timedelta | None
 Schema = Mapping[str, Any]
-
-
-class TypedPayload(Protocol):
-    """The type of a job's payload, by the annotation of its function: ``quarterjack.payload_types``."""
-
-    def check_annotation(self) -> None:
-        """Raise JobError for an annotation that cannot be used."""
-
-    def prepare(self) -> None:
-        """Make now what the first payload would need. Raises as ``check_annotation``."""
-
-    def converted(self, text: str, *, redact: Redact = ..., new: bool = False) -> Any:
-        """The payload (JSON text) as the job gets it. Raises InvalidInput."""
-
-    def jsonable(self, value: Any) -> Any:
-        """A value of JSON for an object in a payload that is none."""
-
-    def schema(self) -> Mapping[str, Any] | None:
-        """Its JSON Schema."""
-
-    def fit(self) -> Mapping[str, Any] | None:
-        """What is published beside its schema for a check by it; None: there is none."""
-
-
-class FittedPayload(Protocol):
-    """The JSON Schema that a job's payloads have to fit: ``quarterjack.payload_types``."""
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """As it was declared."""
-
-    def check(self, text: str, job: str, *, redact: Redact = ...) -> None:
-        """Raise InvalidInput for a payload (JSON text) that does not fit."""
-
-    def masking(self, redact: Redact) -> Redact:
-        """With the fields that the schema has as ``writeOnly``."""
 
 
 @value(kw_only=True)
@@ -99,6 +63,9 @@ class JobWaits(Protocol):
 
     def gather(self, children: Sequence[Child], *, return_exceptions: bool) -> Any:
         """See ``Context.gather``."""
+
+    def map(self, job: JobRef, items: Iterable[Any], options: Mapping[str, Any], **how: Any) -> Any:
+        """See ``Context.map``."""
 
 
 class JobEffects(Protocol):
@@ -257,6 +224,36 @@ class Context:
         given = overrides(delivery=delivery, priority=priority, retry=retry, timeout=timeout, deadline=deadline)
         options = given.as_dict() | ({} if queue is None else {"queue": queue})
         return self.effects.waits.submit(job, payload, step, options)
+
+    def map(
+        self,
+        job: JobRef,
+        items: Iterable[Any],
+        *,
+        at_a_time: int = 100,
+        return_exceptions: bool = False,
+        step: str | None = None,
+        delivery: DeliveryWord | None = None,
+        priority: PriorityWord | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        queue: str | None = None,
+    ) -> Any:
+        """Run a child for each of ``items`` (payloads, 100,000 at most), of which ``at_a_time`` (1 to 1,000) are unfinished at the most.
+
+        The end of a child starts the next, while this run is parked as in ``sleep``; it is woken once, when all have ended. Returns their
+        results in the order of items, as a sequence that reads 25 at a time from the ledger: ``list(results)`` has all in memory.
+
+        After a child that ended without success no further one starts; when those under way have ended, ChildFailed is raised for the
+        first in the order of items. With ``return_exceptions`` all run, and the error stands in its place. ``step`` is the name among the
+        maps of this run, by default that of the job. ``items`` may be a generator; it must give the same items when the job is called
+        again. Raises InvalidInput, LimitExceeded, Unavailable; Diverged for other items or another job than before.
+        """
+        given = overrides(delivery=delivery, priority=priority, retry=retry, timeout=timeout, deadline=deadline)
+        options = given.as_dict() | ({} if queue is None else {"queue": queue})
+        how = {"step": step, "at_a_time": at_a_time, "return_exceptions": return_exceptions}
+        return self.effects.waits.map(job, items, options, **how)
 
     def gather(self, children: Sequence[Child], *, return_exceptions: bool = False) -> Any:
         """Wait until all of these children have ended, and return their results in the same order: the run parks as in ``sleep``.

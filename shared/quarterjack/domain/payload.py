@@ -13,11 +13,12 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from quarterjack.domain.names import RunRef, check_name, parse_run_id
+from quarterjack.domain.redaction import Redact
 from quarterjack.errors import InvalidInput, shorten
 
 # Unpaired surrogates are not valid in UTF-8, and SQS refuses U+FFFE and U+FFFF. In JSON they are written as escapes.
@@ -160,3 +161,42 @@ def _digest(key: str | None) -> str | None:
 def has_content(key: str, text: str) -> bool:
     """Whether a key in the bucket is of this text."""
     return _digest(key) == _hash(text)
+
+
+# What a job's payloads have to be.
+
+
+class TypedPayload(Protocol):
+    """The type of a job's payload, by the annotation of its function: ``quarterjack.payload_types``."""
+
+    def check_annotation(self) -> None:
+        """Raise JobError for an annotation that cannot be used."""
+
+    def prepare(self) -> None:
+        """Make now what the first payload would need. Raises as ``check_annotation``."""
+
+    def converted(self, text: str, *, redact: Redact = ..., new: bool = False) -> Any:
+        """The payload (JSON text) as the job gets it. Raises InvalidInput."""
+
+    def jsonable(self, value: Any) -> Any:
+        """A value of JSON for an object in a payload that is none."""
+
+    def schema(self) -> Mapping[str, Any] | None:
+        """Its JSON Schema."""
+
+    def fit(self) -> Mapping[str, Any] | None:
+        """What is published beside its schema for a check by it; None: there is none."""
+
+
+class FittedPayload(Protocol):
+    """The JSON Schema that a job's payloads have to fit: ``quarterjack.payload_types``."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """As it was declared."""
+
+    def check(self, text: str, job: str, *, redact: Redact = ...) -> None:
+        """Raise InvalidInput for a payload (JSON text) that does not fit."""
+
+    def masking(self, redact: Redact) -> Redact:
+        """With the fields that the schema has as ``writeOnly``."""

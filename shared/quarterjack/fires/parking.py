@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quarterjack.domain.names import RunRef, parse_run_id
@@ -16,7 +16,7 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.waits.asked import child_ref, steps_of
+from quarterjack.state.waits.asked import child_ref, map_steps, steps_of
 from quarterjack.state.waits.park import (
     LETTERS,
     RUN,
@@ -24,6 +24,7 @@ from quarterjack.state.waits.park import (
     TASKS,
     WOKEN,
     awaited_children,
+    awaited_map,
     batch_size,
     signal_of,
     unpark,
@@ -58,7 +59,7 @@ def wake_if_over(
     elif run.awaits is not None and run.awaits.startswith(TASKS):
         if not _has_no_task_left(run, services, clock, rows=rows, chunk=chunk, ended=ended):
             return None
-    elif not _has_happened(run, services, rows=rows):
+    elif not _has_happened(run, services, clock, rows=rows):
         return None
     now = clock()
     if run.started_at is None:
@@ -90,7 +91,7 @@ def _has_no_task_left(run: RunRow, services: Services, clock: Clock, **how: Any)
     return pipeline is not None and advance(pipeline, services, clock, **how)
 
 
-def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
+def _has_happened(run: RunRow, services: Services, clock: Clock, *, rows: bool) -> bool:
     """Whether the signal is there, or all children have ended. A time alone needs no wake: the run is leased when it comes."""
     name = signal_of(run)
     if name is not None:
@@ -98,14 +99,17 @@ def _has_happened(run: RunRow, services: Services, *, rows: bool) -> bool:
     if run.awaits is not None and run.awaits.startswith(RUN):
         before = services.ledger.read(parse_run_id(run.awaits.removeprefix(RUN)))
         return before is None or before.is_terminal
+    step = awaited_map(run)
+    if step is not None:
+        return _is_over(map_of_step(run.ref, step), services, clock, rows=rows)
     awaited = set(awaited_children(run))
     if not awaited:
         return False
     left = awaited - services.waits.ended(run.ref, awaited)
     if not left or not rows:
         return not left
-    refs = children(run, services)
-    looked = services.ledger.look([refs[number] for number in left if number in refs])
+    steps = child_steps(run, services)
+    looked = services.ledger.look([child_ref(run.ref, steps[number]) for number in left if number in steps])
     if looked.unanswered:
         raise Unavailable(f"the children of run {run.ref} could not be read; try again")
     return all(child.is_terminal for child in looked.found.values())
@@ -124,12 +128,46 @@ def children(run: RunRow, services: Services) -> Mapping[int, RunRef]:
     return {number: child_ref(run.ref, step) for number, step in child_steps(run, services).items()}
 
 
+def _is_over(ref: RunRef, services: Services, clock: Clock, *, rows: bool) -> bool:
+    """Whether all items of a map have ended; ``rows``: after a check of all items in its window."""
+    from quarterjack.fires.windows.advance import advance, read_window  # noqa: PLC0415 (who has no map loads none)
+
+    window = advance(ref, services, clock) if rows else read_window(ref, services)
+    return window is not None and window.is_over
+
+
+def map_of_step(parent: RunRef, step: str) -> RunRef:
+    """The place of a map of that run."""
+    from quarterjack.state.waits.window import map_ref  # noqa: PLC0415 (as above)
+
+    return map_ref(parent, step)
+
+
+def keep_recorded(run: RunRow, services: Services, clock: Clock, *, until: int, since: int) -> bool:
+    """Keep what a parked run has recorded until an instant (UTC ms); whether all of it is kept: the items of maps go some at a time.
+
+    ``since``: when it was kept before (UTC ms). Raises Unavailable.
+    """
+    services.waits.prolong(run.ref, [*children(run, services).values()], until=until)
+    maps = [map_of_step(run.ref, step) for step in map_steps(requests_of(run, services))]
+    if not maps:
+        return True
+    from quarterjack.fires.windows.keep import AT_A_CHECK, keep_items  # noqa: PLC0415 (who has no map loads none)
+
+    return all(keep_items(ref, services, clock, until=until, since=since, most=AT_A_CHECK) for ref in maps)
+
+
 def child_steps(run: RunRow, services: Services) -> Mapping[int, str]:
-    """The steps of these children, by their numbers. Raises Unavailable."""
+    """The steps of the children that a run has asked for before it last parked, by their numbers. Raises Unavailable."""
+    return steps_of(requests_of(run, services))
+
+
+def requests_of(run: RunRow, services: Services) -> Sequence[str]:
+    """What the job of a run has asked for before it last parked, in its order. Raises Unavailable."""
     if run.asked is None and not run.asked_before:
-        return {}
+        return ()
     earlier = services.siblings.read(run.ref).asked[: run.asked_before] if run.asked_before else ()
-    return steps_of((*earlier, *json.loads(run.asked or "[]")))
+    return (*earlier, *json.loads(run.asked or "[]"))
 
 
 def notify_waiting(
@@ -166,6 +204,8 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
     if run.parent is not None and run.child_no is not None:
         parent = parse_run_id(run.parent)
         end = run if run.is_terminal else services.ledger.read(run.ref) or run
+        if _is_numbered(run) and _told_its_window(end, services, clock):
+            return
         chunk = services.waits.mark_ended(parent, run.child_no, clock(), LETTERS.get(end.state, "S"))
         waiting = notify_waiting(parent, services, clock, chunk=chunk, ended=run.child_no)
         if waiting is not None and waiting.state is RunState.PARKED and waiting.awaits == SLEEP:
@@ -174,6 +214,24 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
         key = services.unique_keys.read(run.ref.tenant, run.job, run.unique)
         if key is not None and key.run == run.ref and key.follower is not None:
             notify_waiting(key.follower, services, clock)
+
+
+def _is_numbered(run: RunRow) -> bool:
+    """Whether a run may be an item of a map: its id ends with its number."""
+    return "/~map-" in run.ref.owner and run.ref.owner.endswith(f":{run.child_no:05d}")
+
+
+def _told_its_window(run: RunRow, services: Services, clock: Clock) -> bool:
+    """Whether a run that has ended is an item of a map, whose window was told, and its parent if that was all. Raises Unavailable."""
+    from quarterjack.fires.windows.advance import item_ended  # noqa: PLC0415 (who has no batch and no map loads none)
+    from quarterjack.state.waits.window import map_of  # noqa: PLC0415 (as above)
+
+    if map_of(run) is None:
+        return False
+    waiting = item_ended(run, services, clock)
+    if waiting is not None:
+        notify_waiting(waiting, services, clock)
+    return True
 
 
 def _keep_child(run: RunRow, parent: RunRow, services: Services, now: int) -> None:

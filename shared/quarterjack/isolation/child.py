@@ -176,6 +176,23 @@ class Relay(RunStore):
         found: Mapping[str, Mapping[str, Any]] = self.ask("ends", run_ids=list(run_ids))
         return found
 
+    def check_map(self, job: str, at_a_time: int, options: Mapping[str, Any]) -> bool:
+        return bool(self.ask("check_map", job=job, at_a_time=at_a_time, options=dict(options)))
+
+    def check_items(self, job: str, payloads: Sequence[str], first: int) -> None:
+        self.ask("check_items", job=job, payloads=list(payloads), first=first)
+
+    def map_state(self, step: str) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = self.ask("map_state", step=step)
+        return found
+
+    def put_items(self, step: str, digest: str, first: int, payloads: Sequence[str]) -> None:
+        self.ask("put_items", step=step, digest=digest, first=first, payloads=list(payloads))
+
+    def begin_map(self, step: str, options: Mapping[str, Any], **given: Any) -> Mapping[str, Any]:
+        state: Mapping[str, Any] = self.ask("begin_map", step=step, options=dict(options), **given)
+        return state
+
     def progress(self, fraction: float, stage: str | None) -> None:
         self.tell(progress=fraction, stage=stage)
 

@@ -26,6 +26,7 @@ from quarterjack.worker.stages import AttemptResult, Failed, Parked, Returned, S
 ASKED = (
     *("keep", "commit", "beside", "keep_large", "get_large", "secret", "remaining"),
     *("now", "signal", "time_out", "submit_child", "ends"),
+    *("check_map", "check_items", "map_state", "put_items", "begin_map"),
 )  # the methods of a RunStore
 _BYTES = "~bytes"  # the key of a packed one: no type of DynamoDB's is called so
 CANCELLED = 0  # the byte among the flags that says so

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 
 from quarterjack import masking
 from quarterjack.arguments import payload_text, rule_of
-from quarterjack.domain.job import TypedPayload
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef, check_name
 from quarterjack.domain.options import Options, OptionWords
-from quarterjack.domain.payload import PayloadOwner, has_content, size
+from quarterjack.domain.payload import PayloadOwner, TypedPayload, has_content, size
 from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord
 from quarterjack.domain.schedule import Definition
 from quarterjack.domain.times import to_ms

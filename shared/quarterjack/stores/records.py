@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.times import SECOND
+from quarterjack.errors import Unavailable
 from quarterjack.state.transition import Absent, Compare, any_of
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import readable, reads
@@ -49,6 +51,12 @@ class Records:
             return transact(self._tables, "write_record", writes, f"record {record.key} of {record.owner}", audit)
         applied, refused = self._tables.write("write_record", write)
         return applied or (refused is not None and all(refused.get(n) == value for n, value in write.row.items()))
+
+    def put_all(self, records: Sequence[Record]) -> None:
+        """Put records in batches, whatever is stored: each of its own key. Raises Unavailable."""
+        writes = [replace(record_write(record, follows=False), kind="put") for record in records]
+        if self._tables.store_all("put_records", writes):
+            raise Unavailable(f"records of {records[0].owner} were not accepted; try again")
 
     def remove(self, record: Record) -> bool:
         """Delete a record if it still has this version. True as well if it is deleted already."""

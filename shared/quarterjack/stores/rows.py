@@ -121,6 +121,8 @@ def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
     row = run_row(run)
     if run.is_terminal:
         row["ttl"] = (max(run.due, run.ended_at or 0) + retention) // SECOND
+    if run.payload_beside:  # it was put before: of an item of a map
+        row["payload_beside"] = True
     return row
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, SiblingRows
 from quarterjack.domain.times import DAY, SECOND
-from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
+from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError, Unavailable
 from quarterjack.state.transition import Value, held
 from quarterjack.stores.rows import present, run_key, run_row
 from quarterjack.stores.tables import RUNS, JobItems, Row, RowTables, RowWrite, begins_with, put_new, table_of_item
@@ -93,6 +94,16 @@ class Siblings:
         if 1 in refused:
             return CommitResult(recorded=True)
         return CommitResult(refused=min(refused) - len(writes)) if refused else CommitResult(committed=True)
+
+    def put_payloads(self, payloads: Mapping[RunRef, str], *, expires: int) -> None:
+        """Put payloads (JSON text) beside rows of runs that will be put: of keys that nobody else uses. ``expires``: UTC ms.
+
+        Raises Unavailable.
+        """
+        puts = [payload_put(ref, text) for ref, text in payloads.items()]
+        writes = [replace(put, row={**put.row, "ttl": expires // SECOND}) for put in puts]
+        if self._tables.store_all("put_payloads", writes):
+            raise Unavailable("payloads of runs were not accepted; try again")
 
     def read(self, ref: RunRef) -> SiblingRows:
         """All sibling rows of a run, in one query."""

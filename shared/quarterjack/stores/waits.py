@@ -115,6 +115,13 @@ class Waits:
         _, after = self._tables.write("mark_ended", RowWrite(table=RUNS, row=row), returning=True)
         return _marks(after or row)
 
+    def mark_new(self, parent: RunRef, number: int, now: int, mark: str) -> Mapping[int, str] | None:
+        """As ``mark_ended``; None: the child was marked before, perhaps by a process that died after that."""
+        row = _chunk_key(parent, number) | {f"c{number}": mark, "ttl": self._expires(now)}
+        write = RowWrite(table=RUNS, row=row, only_if=Absent(f"c{number}"))
+        is_new, after = self._tables.write("mark_ended", write, returning=True)
+        return _marks(after or row) if is_new else None
+
     def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int) -> None:
         """Note the ends of items of a batch, by number: a write for each hundred of them."""
         chunks = defaultdict[int, dict[str, str]](dict)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
-from quarterjack.domain.times import SECOND
+from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.fires.claim import due_of, message_of, send
 from quarterjack.fires.context import (
     GOES,
@@ -32,7 +32,7 @@ from quarterjack.fires.context import (
     removed,
     sends,
 )
-from quarterjack.fires.parking import children, tell_end, wake_if_over
+from quarterjack.fires.parking import keep_recorded, tell_end, wake_if_over
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
@@ -129,7 +129,10 @@ def _check_wait(entry: AgendaEntry, run: RunRow, context: FireContext) -> Messag
     if woken is not None:
         return message_of(woken, services, context.trace) or True
     if must_be_kept_again(kept_at=entry.created_at, now=now, retention=services.retention):
-        services.waits.prolong(run.ref, [*children(run, services).values()], until=now + 2 * services.retention // 3)
+        if not keep_recorded(
+            run, services, context.clock, until=now + 2 * services.retention // 3, since=entry.created_at
+        ):
+            return postpone(entry, min(now + LOOKAHEAD + MINUTE, run.not_before), services)  # the rest soon
         entry = replace(entry, created_at=now)
     due = next_check(parked_at=run.parked_at or now, not_before=run.not_before, now=now, ahead=LOOKAHEAD)
     return postpone(entry, due, services)

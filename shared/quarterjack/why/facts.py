@@ -80,6 +80,7 @@ class Facts:
     children: Mapping[str, RunState | None] | None = (
         None  # that a parked run waits for, by step; None in place of a state: it has no row
     )
+    items: tuple[int, int, int] | None = None  # of the map that it waits for: ended, under way, in all
     gaps: Sequence[RunRow] = ()  # rows of passed-over fires that cover the instant
     before: Sequence[RunRow] = ()  # rows of the schedule due up to the instant, newest first, without ``run``
     chain: Chain | None = None  # of the revision that has the fire

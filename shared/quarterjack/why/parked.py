@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quarterjack.domain.run import TERMINAL, RunRow
-from quarterjack.state.waits.park import SLEEP, awaited_children, signal_of
+from quarterjack.state.waits.park import SLEEP, awaited_children, awaited_map, signal_of
 from quarterjack.why.answer import Sentence, Verdict, count, show
 from quarterjack.why.facts import Facts, of_run
 from quarterjack.why.no_run import Judgement
@@ -37,6 +37,12 @@ def _wait(facts: Facts, run: RunRow) -> str:
         )
     elif awaited_children(run):
         text = f"It waits for {_of_children(facts)} since {since}, until {show(run.wake_at or 0)} at the latest."
+    elif facts.items is not None:
+        ended, under_way, size = facts.items
+        text = (
+            f"It waits for map {awaited_map(run)!r} since {since}, until {show(run.wake_at or 0)} at the latest: {ended:,} of "
+            f"{size:,} items have ended, {under_way:,} are under way."
+        )
     else:
         text = f"It {run.reason or 'waits'}, since {since}."
     if run.wake_at is not None and run.not_before < run.wake_at:

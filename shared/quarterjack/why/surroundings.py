@@ -13,8 +13,9 @@ from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.backpressure import part_of, read_hold_log
 from quarterjack.fires.breakers import read_breakers
-from quarterjack.fires.parking import child_steps
+from quarterjack.fires.parking import child_steps, map_of_step
 from quarterjack.fires.wait_queue import read_permits, wait_queue_of
+from quarterjack.fires.windows.advance import read_window
 from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.workers import read_workers
@@ -22,7 +23,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.waits.asked import child_ref
-from quarterjack.state.waits.park import awaited_children
+from quarterjack.state.waits.park import awaited_children, awaited_map
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import DeliveryFacts, Facts, HoldFacts
@@ -90,6 +91,15 @@ class Surroundings:
         if run is None or run.state is not RunState.PARKED or not (awaited := awaited_children(run)):
             return None
         return self._optional.read("children", lambda: self._states(run, awaited))
+
+    def items(self, run: RunRow | None) -> tuple[int, int, int] | None:
+        """Of the map that a parked run waits for the items that have ended, those under way, and all; None as in ``children``."""
+        step = None if run is None or run.state is not RunState.PARKED else awaited_map(run)
+        if run is None or step is None:
+            return None
+        ref = map_of_step(run.ref, step)
+        window = self._optional.read("map", lambda: read_window(ref, self._services))
+        return None if window is None else (window.cursor - len(window.open), len(window.open), window.size)
 
     def _states(self, run: RunRow, awaited: Sequence[int]) -> Mapping[str, RunState | None]:
         steps = child_steps(run, self._services)

@@ -191,6 +191,7 @@ class LeasedRun(ReadyRun):
     results: list[AttemptResult] = field(default_factory=list)  # how its job ended, once it has
     checkpointed: bool = False  # this attempt has recorded a checkpoint since its lease
     submitted: list[RunRef] = field(default_factory=list)  # children, by this slice
+    mapped: list[str] = field(default_factory=list)  # steps of maps that this slice has begun
     hidden: SecretValues = field(default_factory=SecretValues)  # the secrets that its job has looked up
     ids: Mapping[str, str] = field(init=False)  # of its run, in log lines
 

@@ -17,6 +17,7 @@ from quarterjack.domain.policies import OnDuplicate
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import ChildFailed, Permanent, WaitTimedOut
+from quarterjack.state.waits.window import map_ref
 from quarterjack.testing import Detail
 
 from tests.support.histories.history import History
@@ -49,6 +50,7 @@ class Parked(History):
         self.jobs.job("leaf", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._leaf)
         self.jobs.job("counted", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._counted)
         self.jobs.job("sole", retry=Retry(max_attempts=50, base=5.0, cap=30.0))(self._sole)
+        self.windows: dict[str, int] = {}  # items at a time, by the place of a map
         self.whole: set[str] = set()  # runs after batches all of whose items were accepted
         self.stage.observer = self._look
 
@@ -94,7 +96,20 @@ class Parked(History):
                     ):
                         self.wrong.append(f"gathered alive: {child.run_id} of {ctx.run_id}, {run and run['state']}")
                 return [one.state if isinstance(one, ChildFailed) else one for one in found]
+            case ["map", items, at_a_time]:
+                return self._map(ctx, place, items, at_a_time)
         raise AssertionError(request)
+
+    def _map(self, ctx: Context, place: int, items: list[Any], at_a_time: int) -> Any:
+        step = f"m{place}"
+        self.windows[str(map_ref(parse_run_id(ctx.run_id), step)).rpartition("#")[0]] = at_a_time
+        results = ctx.map("leaf", items, at_a_time=at_a_time, return_exceptions=True, step=step)
+        found = [one.state if isinstance(one, ChildFailed) else one for one in results]
+        self.stage.count("maps")
+        right = [("DEAD", "CANCELLED") if item == "bad" else (item, "CANCELLED") for item in items]
+        if len(found) != len(items) or any(one not in wanted for one, wanted in zip(found, right, strict=True)):
+            self.wrong.append(f"mapped otherwise: {ctx.run_id} {step} {items} {found}")
+        return found
 
     def _wait_for(self, ctx: Context, name: str, timeout: float) -> Any:
         try:
@@ -107,9 +122,24 @@ class Parked(History):
 
     def _leaf(self, ctx: Context, payload: object) -> object:
         self._job(ctx, payload)
+        self._look_at_window(ctx.run_id)
         if payload == "bad":
             raise Permanent("as it was told")
         return payload
+
+    def _look_at_window(self, run_id: str) -> None:
+        """Never are more items of a map unfinished than it has at a time."""
+        place = run_id.rpartition(":")[0]
+        if place not in self.windows:
+            return
+        alive = [
+            run
+            for run in self.stage.memory.runs()
+            if str(run.ref).startswith(f"{place}:") and not run.is_terminal and not run.cancel_requested
+        ]
+        self.stage.count("windows full", len(alive) == self.windows[place])
+        if len(alive) > self.windows[place]:
+            self.wrong.append(f"window too wide: {run_id} {len(alive)} of {self.windows[place]}")
 
     # Owners.
 
@@ -117,7 +147,10 @@ class Parked(History):
         return [self._drawn(depth) for _ in range(self.dice.randint(1, 4))]
 
     def _drawn(self, depth: int) -> list[Any]:
-        kind = self.dice.choice(("sleep", "wait", "wait", "gather"))
+        kind = self.dice.choice(("sleep", "wait", "wait", "gather", "map"))
+        if kind == "map":
+            items = [self.dice.choice((1, 2, 2, 2, "bad")) for _ in range(self.dice.randint(2, 7))]
+            return ["map", items, self.dice.randint(1, 3)]
         if kind == "sleep":
             return ["sleep", self.dice.choice((0, 1, 30, 300, 1_200))]
         if kind == "wait":

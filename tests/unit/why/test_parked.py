@@ -36,6 +36,14 @@ def jobs() -> Registry:
     def family(ctx: Context, payload: Any) -> Any:
         return ctx.gather([ctx.submit(job, step=f"{n}-{job}") for n, job in enumerate(payload)])
 
+    @registry.job("item")
+    def item(ctx: Context, payload: int) -> None:
+        ctx.sleep(payload)
+
+    @registry.job("mapper")
+    def mapper(ctx: Context, payload: Any) -> Any:
+        return len(ctx.map("item", payload, at_a_time=2))
+
     return registry
 
 
@@ -70,6 +78,13 @@ def test_a_run_that_waits_for_children_names_those_that_have_not_ended() -> None
     assert answer.verdict is Verdict.PARKED
     assert texts(answer)[0].startswith("It waits for 2 of 3 children since 2026-05-04 08:00:00Z")
     assert texts(answer)[1:3] == ["Its child '1-nap' is PARKED.", "Its child '2-ask' is PARKED."]
+
+
+def test_a_run_that_waits_for_a_map_counts_its_items() -> None:
+    harness, run_id = asked("mapper", [0, 7_200, 7_200, 0])
+    said = texts(harness.scheduler.why_run(run_id))
+    assert said[0].startswith("It waits for map 'item' since 2026-05-04 08:00:00Z")
+    assert said[0].endswith("1 of 4 items have ended, 2 are under way.")
 
 
 def test_a_run_that_follows_another_one_names_it() -> None:

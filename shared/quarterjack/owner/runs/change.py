@@ -17,16 +17,17 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
-from quarterjack.fires.audit_entry import audit_entry
+from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext, run_must_exist
-from quarterjack.fires.parking import children, tell_end
+from quarterjack.fires.parking import children, map_of_step, requests_of, tell_end
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.runs.submit import entry_of, send_now
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.before_start import reschedule
 from quarterjack.state.ending import cancel, hasten, request_cancel
-from quarterjack.state.transition import signed
+from quarterjack.state.transition import Transition, signed
+from quarterjack.state.waits.asked import map_steps
 from quarterjack.state.waits.park import signal_of
 from quarterjack.stores.ledger import BatchReadResult
 
@@ -56,17 +57,53 @@ def cancel_children(run: RunRow, context: FireContext) -> None:
     """Cancel the children of a cancelled run that have not ended. A child that is submitted later does not start. Raises Unavailable."""
     if run.state is not RunState.CANCELLED and not run.cancel_requested:
         return
-    cancel_all(run.ref, [*children(run, context.services).values()], context)
+    maps = map_steps(requests_of(run, context.services))
+    cancel_all(run.ref, [*children(run, context.services).values()], maps, context)
 
 
-def cancel_all(parent: RunRef, refs: Sequence[RunRef], context: FireContext) -> None:
-    """Cancel those of a run's children that have not ended. Raises Unavailable."""
+def cancel_all(parent: RunRef, refs: Sequence[RunRef], maps: Sequence[str], context: FireContext) -> None:
+    """Cancel those of a run's children, and of the items of its maps, that have not ended. Raises Unavailable."""
     looked = context.services.ledger.look(refs) if refs else BatchReadResult()
     for child in looked.found.values():
         if not child.is_terminal:
             cancel_run(child, context)
+    for step in maps:
+        _cancel_map(parent, step, context)
     if looked.unanswered:
         raise Unavailable(f"{len(looked.unanswered)} children of run {parent} could not be read; cancel it again")
+
+
+def _cancel_map(parent: RunRef, step: str, context: FireContext) -> None:
+    """Cancel the items under way of a map of a cancelled run: no further one starts. Raises Unavailable.
+
+    In batches, and without an audit entry for each: that of the run is for them all.
+    """
+    from quarterjack.fires.windows.advance import read_window  # noqa: PLC0415 (who has no map loads none)
+
+    window = read_window(map_of_step(parent, step), context.services)
+    left = [] if window is None else [window.item(number) for number in window.open]
+    for _ in range(_ROUNDS):
+        left = _cancelled(left, context) if left else []
+    if left:
+        raise Unavailable(f"{len(left)} items of map {step!r} of run {parent} keep moving; cancel the run again")
+
+
+def _cancelled(refs: Sequence[RunRef], context: FireContext) -> list[RunRef]:
+    """Cancel those that have not ended; those that moved meanwhile, or were not answered."""
+    ledger, moves = context.services.ledger, list[tuple[RunRef, Transition]]()
+    looked = ledger.look(refs)
+    for run in looked.found.values():
+        if run.is_terminal or run.cancel_requested:
+            continue
+        if run.asked is not None or run.asked_before:  # it may have children of its own
+            cancel_run(run, context)
+            continue
+        now = run.end_time(context.clock())
+        waiting = run.state is not RunState.RUNNING
+        move = cancel(now=now, expires=now + context.services.retention) if waiting else request_cancel()
+        moves.append((run.ref, signed(move, actor_of(context))))
+    answers = ledger.move_all(moves) if moves else {}
+    return [*looked.unanswered, *(ref for ref, _ in moves if not answers.get(ref))]
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:

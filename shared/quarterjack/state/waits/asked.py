@@ -5,6 +5,7 @@
     ctx.wait_for   signal approval          the name of the signal
     ctx.submit     child pay                the step of the child; the first one has number 1
     ctx.gather     gather pay, ship         the steps of the children
+    ctx.map        map thumbs of 9 items …  its step, number and digest of the items, their job: see ``window``
 
 The latest requests are in the run's row, the earlier ones beside it.
 """
@@ -18,6 +19,7 @@ from quarterjack.domain.names import RunRef, one_off_ref
 from quarterjack.errors import Diverged
 
 CHILD = "child "
+MAPPED = "map "  # before the step of a map
 REFUSED = "refused "  # before the step of a child that could not be submitted, and the class of the error
 MAX_CHILDREN = 1_000  # of a run, directly
 _NAMED = 60  # characters of steps that a request for many children names
@@ -53,3 +55,8 @@ def child_ref(parent: RunRef, step: str) -> RunRef:
 def steps_of(asked: Sequence[str]) -> dict[int, str]:
     """The steps of the children that a run has asked for, by their numbers."""
     return dict(enumerate((request.removeprefix(CHILD) for request in asked if request.startswith(CHILD)), 1))
+
+
+def map_steps(asked: Sequence[str]) -> list[str]:
+    """The steps of the maps that a run has asked for."""
+    return [request.split(" ", 2)[1] for request in asked if request.startswith(MAPPED)]

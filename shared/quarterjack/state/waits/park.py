@@ -12,7 +12,7 @@ A run can also be submitted PARKED, to start when another run has ended (``RUN``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE
@@ -40,6 +40,8 @@ RUN, BATCH = (
     "batch:",
 )  # before the id of the run that a submitted run follows, and before the number of a batch's items
 TASKS = "tasks:"  # before the pipeline whose tasks a run waits for, and its revision: ``nightly@7``
+MAP = "map:"  # before the step of a map whose items have to end
+MAX_AT_A_TIME = 1_000  # items of a map: its window lies in one row, which each end of an item writes
 # The marks of ends: one letter, so that the ends of a hundred items take less than 1 KB.
 LETTERS: Mapping[RunState, str] = {
     RunState.SUCCEEDED: "S",
@@ -58,7 +60,7 @@ _FIRST_CHECK, _LAST_CHECK = MINUTE, HOUR
 class WaitSpec:
     """What a run waits for when it parks."""
 
-    awaits: str  # SLEEP, SIGNAL and a name, or CHILDREN and their numbers
+    awaits: str  # SLEEP, SIGNAL and a name, CHILDREN and their numbers, or MAP and its step
     reason: str  # the same in words
     wake_at: int  # UTC ms at which the wait ends whatever happens
     not_before: (
@@ -135,6 +137,11 @@ def signal_of(run: RunRow) -> str | None:
     return run.awaits.removeprefix(SIGNAL) if run.awaits and run.awaits.startswith(SIGNAL) else None
 
 
+def awaited_map(run: RunRow) -> str | None:
+    """The step of the map that a run waits for, or waited for last; None: it is something else."""
+    return run.awaits.removeprefix(MAP) if run.awaits and run.awaits.startswith(MAP) else None
+
+
 def batch_size(run: RunRow) -> int | None:
     """For the ends of how many items a run waits, or waited; None: for something else."""
     return int(run.awaits.removeprefix(BATCH)) if run.awaits and run.awaits.startswith(BATCH) else None
@@ -186,7 +193,7 @@ def numbers(children: str) -> list[int]:
     return found
 
 
-def ranges(children: list[int]) -> str:
+def ranges(children: Iterable[int]) -> str:
     """Ascending numbers as a short text: ``1-3,7``."""
     parts = list[list[int]]()
     for number in sorted(set(children)):

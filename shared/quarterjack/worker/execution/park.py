@@ -13,15 +13,16 @@ the waker dies         the timer checks, 1, 2, 4 … minutes apart, at most an h
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.fires.parking import wake_if_over
+from quarterjack.fires.parking import map_of_step, wake_if_over
 from quarterjack.owner.runs.submit import wait_timer
 from quarterjack.state.transition import Transition
-from quarterjack.state.waits.asked import child_ref, steps_of
+from quarterjack.state.waits.asked import child_ref, map_steps, steps_of
 from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, park
 from quarterjack.state.waits.retention import recorded_until
 from quarterjack.state.waits.terms import terms_of
@@ -79,6 +80,15 @@ def keep_record(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
     if until is not None:
         refs = [child_ref(run.ref, step) for step in steps_of(result.asked).values()]
         worker.services.waits.prolong(run.ref, refs, until=until)
+        _keep_items(worker, run, map_steps(result.asked), until)
+
+
+def _keep_items(worker: WorkerContext, run: RunRow, steps: Sequence[str], until: int) -> None:
+    if steps:
+        from quarterjack.fires.windows.keep import keep_items  # noqa: PLC0415 (who has no map loads none)
+
+        for step in steps:
+            keep_items(map_of_step(run.ref, step), worker.services, worker.clock, until=until, since=worker.clock())
 
 
 def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> None:

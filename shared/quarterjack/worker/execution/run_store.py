@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quarterjack.domain.job import check_fit
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunRow, SiblingRows
-from quarterjack.errors import Permanent, Unavailable
+from quarterjack.errors import InvalidInput, Permanent, Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
 from quarterjack.state.waits.asked import child_ref
 from quarterjack.state.waits.park import tasks_text
@@ -17,6 +17,9 @@ from quarterjack.stores.waits import SignalRow
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import JobProgress
 from quarterjack.worker.stages import LeasedRun
+
+if TYPE_CHECKING:
+    from quarterjack.state.waits.window import ItemWindow
 
 
 class RunStore:
@@ -103,6 +106,52 @@ class RunStore:
         self._leased.submitted.append(child_ref(self._leased.run.ref, step))
         submit_child(self._leased.run, request, worker.services, worker.clock)
 
+    def check_map(self, job: str, at_a_time: int, options: Mapping[str, Any]) -> bool:
+        """Whether items of that job have a type or a schema to fit. Raises InvalidInput for what the tenant may not have."""
+        from quarterjack.owner.runs.maps import check_map  # noqa: PLC0415 (who maps nothing loads none)
+
+        check_map(self._leased.run.ref.tenant, at_a_time, options, self._worker.services, self._worker.clock())
+        known = self._worker.jobs.get(job)
+        return known is not None and (known.schema is not None or known.payload_type is not None)
+
+    def check_items(self, job: str, payloads: Sequence[str], first: int) -> None:
+        """Raises InvalidInput for a payload (JSON text) that the job does not take; ``first``: the index of the first."""
+        known = self._worker.jobs.get(job)
+        for index, text in enumerate(payloads, first):
+            try:
+                if known is not None:
+                    check_fit(known, text)
+                if known is not None and known.payload_type is not None:
+                    known.payload_type.converted(text, redact=known.policies.redact)
+            except InvalidInput as problem:
+                field = f"items[{index}]" + problem.field.removeprefix("payload")
+                raise InvalidInput(field, problem.value, problem.problem, problem.remedy) from None
+
+    def map_state(self, step: str) -> Mapping[str, Any] | None:
+        """A map of the run: ``job``, ``digest`` and number (``size``) of its items, whether it ``stops`` at a failure and ``is_over``,
+        and the number of its ``first_failed`` item; None: it has not begun. Raises Unavailable.
+        """
+        from quarterjack.owner.runs.maps import map_window  # noqa: PLC0415 (as above)
+
+        window = map_window(self._leased.run.ref, step, self._worker.services)
+        return None if window is None else _map_state(window)
+
+    def put_items(self, step: str, digest: str, first: int, payloads: Sequence[str]) -> None:
+        """Store items of a map; ``first``: the number of the first. Raises InvalidInput, LimitExceeded, Unavailable."""
+        from quarterjack.owner.runs.maps import put_items  # noqa: PLC0415 (as above)
+
+        put_items(self._leased.run, step, digest, first, payloads, self._worker.services, self._worker.clock)
+
+    def begin_map(self, step: str, options: Mapping[str, Any], **given: Any) -> Mapping[str, Any]:
+        """Begin a map whose items are stored, or check one that has begun; its state. Raises InvalidInput, Unavailable."""
+        from quarterjack.owner.runs.maps import begin_map  # noqa: PLC0415 (as above)
+
+        worker, known = self._worker, self._worker.jobs.get(given["job"])
+        if known is not None:
+            options = {"queue": known.queue, **options}
+        self._leased.mapped.append(step)
+        return _map_state(begin_map(self._leased.run, step, options, worker.services, worker.clock, **given))
+
     def ends(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         """Of these runs those that have ended, by id: ``state``, ``result`` (JSON text or None), ``error``. Raises Unavailable."""
         refs = [parse_run_id(run_id) for run_id in run_ids]
@@ -144,3 +193,8 @@ class RunStore:
     @property
     def cancelled(self) -> bool:
         return self._leased.in_flight.cancel_seen is not None
+
+
+def _map_state(window: ItemWindow) -> Mapping[str, Any]:
+    names = ("job", "digest", "size", "stops", "is_over", "first_failed")
+    return {name: getattr(window, name) for name in names}

@@ -120,9 +120,9 @@ def settle_run(worker: WorkerContext, ended: EndedRun) -> Outcome:
 def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
     if leased.in_flight.lost or isinstance(result, Abandoned):
         return _lost(leased)
-    if isinstance(result, Cancelled) and leased.submitted:  # its row does not name these yet
+    if isinstance(result, Cancelled) and (leased.submitted or leased.mapped):  # its row does not name these yet
         context = FireContext(services=worker.services, clock=worker.clock, caller=role("worker"))
-        cancel_all(leased.run.ref, leased.submitted, context)
+        cancel_all(leased.run.ref, leased.submitted, leased.mapped, context)
     settlement = _settlement_of(worker, leased, result, worker.clock())
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
         body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])

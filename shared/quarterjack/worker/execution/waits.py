@@ -14,18 +14,16 @@ import asyncio
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from quarterjack import errors
 from quarterjack.arguments import payload_text
 from quarterjack.domain.job import Child, JobRef
 from quarterjack.domain.names import check_flag, check_name
-from quarterjack.domain.run import RunState, SiblingRows
-from quarterjack.domain.times import SECOND, from_ms, to_ms
+from quarterjack.domain.run import SiblingRows
+from quarterjack.domain.times import to_ms
 from quarterjack.errors import (
     CallbackFailed,
-    ChildFailed,
     InvalidInput,
     Parking,
     Permanent,
@@ -47,11 +45,19 @@ from quarterjack.state.waits.park import CHILDREN, MAX_WAIT, SIGNAL, SLEEP, rang
 from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.stores.waits import FAILURE
 from quarterjack.worker.execution.run_store import RunStore
+from quarterjack.worker.execution.wait_values import (
+    A_YEAR,
+    Seconds,
+    few_steps,
+    heartbeat_ms,
+    iso,
+    refused_before,
+    result_of,
+    wait_ms,
+)
 from quarterjack.worker.stages import LeasedRun, Parked
 
-Seconds = float | timedelta
 _TASKS = "tasks"  # the request of a pipeline's run
-_YEAR = f"use a number of seconds or a timedelta, at most {MAX_WAIT // SECOND:,} s"
 
 
 class RunWaits:
@@ -66,10 +72,21 @@ class RunWaits:
         self._record = (*beside.asked[: run.asked_before], *json.loads(run.asked or "[]"))
         self._asked: list[str] = []  # by this slice
         self._children: dict[str, int] = {}  # their numbers, by step
+        self._maps = set[str]()  # steps of the maps of this slice
         self._ends: dict[str, Mapping[str, Any]] = {}  # of children that have ended, by run id
         self._has_read = False  # the ends of the children of earlier slices
         self._parked: Parked | None = None
         self.has_checkpoint = False  # this slice has taken or read one
+
+    @property
+    def place(self) -> int:
+        """The place of the next request, from 1."""
+        return len(self._asked) + 1
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the record has no request at that place."""
+        return len(self._asked) >= len(self._record)
 
     @property
     def parked(self) -> Parked | None:
@@ -81,28 +98,28 @@ class RunWaits:
     def sleep(self, seconds: Seconds | None, until: datetime | None) -> Any:
         if (seconds is None) == (until is None):
             raise InvalidInput("seconds", seconds, "is not the one way to say how long", "give either seconds or until")
-        given = _ms("seconds", seconds) if until is None else to_ms(until, "until")  # a wrong one is no request
+        given = wait_ms("seconds", seconds) if until is None else to_ms(until, "until")  # a wrong one is no request
         with self._lock:
             number = sum(request.startswith("sleep ") for request in self._asked) + 1
-            if self._ask(f"sleep {number}"):
+            if self.ask(f"sleep {number}"):
                 return _answer(None)
             now = self._store.now()
             wake_at = now + given if until is None else given
             if wake_at - now > MAX_WAIT:
-                raise InvalidInput("until", until, "is more than a year ahead", _YEAR)
+                raise InvalidInput("until", until, "is more than a year ahead", A_YEAR)
             if wake_at <= now:
                 return _answer(None)
-            raise self._park(SLEEP, wake_at, f"sleeps until {_iso(wake_at)}")
+            raise self.park(SLEEP, wake_at, f"sleeps until {iso(wake_at)}")
 
     def wait_for(
         self, name: str, timeout: Seconds | None, schema: Mapping[str, Any] | None, heartbeat: Seconds | None
     ) -> Any:
         check_name(name, "name")
         fits = None if schema is None else answer_schema(schema)
-        limit = MAX_WAIT if timeout is None else _ms("timeout", timeout)
-        beat = None if heartbeat is None else _heartbeat(heartbeat)
+        limit = MAX_WAIT if timeout is None else wait_ms("timeout", timeout)
+        beat = None if heartbeat is None else heartbeat_ms(heartbeat)
         with self._lock:
-            known = self._ask(f"signal {name}")
+            known = self.ask(f"signal {name}")
             run, now = self._leased.run, self._store.now()
             is_last = known and run.awaits == SIGNAL + name and len(self._asked) == len(self._record)
             wake_at = run.wake_at if is_last and run.wake_at is not None else now + min(limit, beat or limit)
@@ -114,11 +131,11 @@ class RunWaits:
                 if not known and not (fits is None and beat is None):
                     schema = None if fits is None else fits.schema
                     terms = WaitTerms(schema=schema, heartbeat=beat, ends_at=now + limit).text
-                reason = f"waits for signal {name!r} until {_iso(wake_at)}"
-                raise self._park(SIGNAL + name, wake_at, reason, terms)
+                reason = f"waits for signal {name!r} until {iso(wake_at)}"
+                raise self.park(SIGNAL + name, wake_at, reason, terms)
             if signal["payload"] is None:
                 raise WaitTimedOut(
-                    f"no signal {name!r}{' and no heartbeat' if beat else ''} came until {_iso(signal['at'])}"
+                    f"no signal {name!r}{' and no heartbeat' if beat else ''} came until {iso(signal['at'])}"
                 )
             if signal.get("channel") == FAILURE:
                 raise CallbackFailed(f"signal {name!r}: {json.loads(signal['payload'])}")
@@ -138,10 +155,7 @@ class RunWaits:
         check_name(step, "step")
         name = check_name(job, "job") if isinstance(job, str) else self._store.job_name(job)
         text = payload_text(payload)
-        held = self._leased.hidden.held_in(json.loads(text)) if self._leased.hidden else None
-        if held is not None:
-            remedy = "pass its name, and let the child look it up: ctx.secret(payload['secret'])"
-            raise InvalidInput("payload", "…", f"holds the secret {held!r}, and it would be stored", remedy)
+        self.check_payload(text, "payload")
         with self._lock:
             if step in self._children:
                 raise InvalidInput(
@@ -151,24 +165,35 @@ class RunWaits:
             if number > MAX_CHILDREN:
                 raise InvalidInput("step", step, f"is child {number:,} of its run", f"submit {MAX_CHILDREN:,} at most")
             self._raise_if_refused(step)
-            known = self._ask(f"{CHILD}{step}")
+            known = self.ask(f"{CHILD}{step}")
             ref = child_ref(self._leased.run.ref, step)
             if not known:
                 try:
                     self._store.submit_child(number=number, step=step, job=name, payload=text, options=dict(options))
                 except QuarterjackError as problem:  # a job that goes on is told the same when it is called again
-                    self._asked[-1] = f"{REFUSED}{step} {type(problem).__name__}"
+                    self.refused(step, problem)
                     raise
             self._children[step] = number
             return _answer(Child(run_id=str(ref), step=step, job=name))
+
+    def check_payload(self, text: str, field: str) -> None:
+        """Raises InvalidInput for a payload (JSON text) that holds a secret."""
+        held = self._leased.hidden.held_in(json.loads(text)) if self._leased.hidden else None
+        if held is not None:
+            remedy = "pass its name, and let the child look it up: ctx.secret(payload['secret'])"
+            raise InvalidInput(field, "…", f"holds the secret {held!r}, and it would be stored", remedy)
+
+    def refused(self, step: str, problem: QuarterjackError) -> None:
+        """Note that the last request was refused."""
+        self._asked[-1] = f"{REFUSED}{step} {type(problem).__name__}"
 
     def _raise_if_refused(self, step: str) -> None:
         """Raise the error again with which a child was refused before the run parked."""
         place = len(self._asked)
         request = self._record[place] if place < len(self._record) else ""
         if request.startswith(f"{REFUSED}{step} "):
-            self._ask(request)
-            raise _refused_before(step, request.rpartition(" ")[2])
+            self.ask(request)
+            raise refused_before(step, request.rpartition(" ")[2])
 
     def gather(self, children: Sequence[Child], *, return_exceptions: bool) -> Any:
         check_flag("return_exceptions", return_exceptions)
@@ -182,7 +207,7 @@ class RunWaits:
         if not children:
             return _answer([])
         with self._lock:
-            self._ask(gathered([child.step for child in children]))
+            self.ask(gathered([child.step for child in children]))
             self._read_ends(children)
             open_steps = [child.step for child in children if child.run_id not in self._ends]
             if open_steps:
@@ -192,18 +217,33 @@ class RunWaits:
                     if len(children) > 1
                     else "waits for child"
                 )
-                raise self._park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {_few(open_steps)}")
-            return _answer([_result(child, self._ends[child.run_id], return_exceptions) for child in children])
+                raise self.park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {few_steps(open_steps)}")
+            return _answer([result_of(child, self._ends[child.run_id], return_exceptions) for child in children])
+
+    def map(self, job: JobRef, items: Any, options: Mapping[str, Any], **how: Any) -> Any:
+        """``options`` as in ``submit``; ``how`` as in ``MapCall.of``."""
+        from quarterjack.worker.execution.maps import MapCall, map_items  # noqa: PLC0415 (who maps nothing loads none)
+
+        name = check_name(job, "job") if isinstance(job, str) else self._store.job_name(job)
+        call = MapCall.of(name, options, **how)
+        with self._lock:
+            if call.step in self._maps:
+                problem = "is the step of another map of this run"
+                raise InvalidInput("step", call.step, problem, "give each a name of its own")
+            self._raise_if_refused(call.step)
+            results = map_items(call, items, self, self._leased.run.ref, self._store)
+            self._maps.add(call.step)
+            return _answer(results)
 
     def tasks(self) -> Mapping[str, Any]:
         """Wait for the tasks of a pipeline: how they have ended. The worker that parks the run starts the first of them."""
         with self._lock:
             awaits = self._leased.run.awaits or self._store.own_tasks()
-            if self._ask(_TASKS):
+            if self.ask(_TASKS):
                 ended = self._store.tasks()
                 if ended["is_over"]:
                     return ended
-            raise self._park(awaits, self._store.now() + MAX_WAIT, "waits for its tasks")
+            raise self.park(awaits, self._store.now() + MAX_WAIT, "waits for its tasks")
 
     def _read_ends(self, children: Sequence[Child]) -> None:
         """Read which of these children have ended, and at the first time all children of earlier slices: in one batch, not in one a gather.
@@ -221,7 +261,7 @@ class RunWaits:
 
     # The record.
 
-    def _ask(self, request: str) -> bool:
+    def ask(self, request: str) -> bool:
         """Note a request; whether the record has it. Raises Diverged, and Parking again if the job has caught that."""
         if self._parked is not None:
             raise Parking(self._parked.reason)
@@ -239,26 +279,10 @@ class RunWaits:
         """Raises Diverged if the record has requests that this slice, whose job has returned, did not make."""
         check_all_asked(self._record, len(self._asked))
 
-    def _park(self, awaits: str, wake_at: int, reason: str, terms: str | None = None) -> Parking:
+    def park(self, awaits: str, wake_at: int, reason: str, terms: str | None = None) -> Parking:
         asked = tuple(self._asked)
         self._parked = Parked(reason=reason, awaits=awaits, wake_at=wake_at, asked=asked, terms=terms)
         return Parking(reason)
-
-
-def _refused_before(step: str, kind: str) -> QuarterjackError:
-    """The error of a child that was refused before the run parked: of the same class, as far as that is known."""
-    if kind == InvalidInput.__name__:
-        return InvalidInput("step", step, "names a child that was refused before", "leave it out, or give another step")
-    known = getattr(errors, kind, QuarterjackError)
-    made: QuarterjackError = known.__new__(known, f"child {step!r} was refused when this run asked for it first")
-    return made
-
-
-def _heartbeat(given: Seconds) -> int:
-    found = _ms("heartbeat", given)
-    if found <= 0:
-        raise InvalidInput("heartbeat", given, "is no time between two heartbeats", "use a number of seconds over 0")
-    return found
 
 
 async def _ready(value: Any) -> Any:
@@ -272,28 +296,3 @@ def _answer(value: Any) -> Any:
     except RuntimeError:
         return value
     return _ready(value)
-
-
-def _result(child: Child, end: Mapping[str, Any], return_exceptions: bool) -> Any:  # noqa: FBT001
-    if end["state"] == RunState.SUCCEEDED:
-        return None if end["result"] is None else json.loads(end["result"])
-    failed = ChildFailed(child.run_id, child.step, end["state"], end["error"])
-    if return_exceptions:
-        return failed
-    raise failed
-
-
-def _ms(field: str, seconds: Any) -> int:
-    """Milliseconds from now. Raises InvalidInput."""
-    value = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_WAIT / SECOND:
-        raise InvalidInput(field, seconds, "is not a time to wait", _YEAR)
-    return round(value * SECOND)
-
-
-def _iso(ms: int) -> str:
-    return from_ms(ms).isoformat(timespec="seconds")
-
-
-def _few(steps: Sequence[str]) -> str:
-    return ", ".join(steps[:3]) + (" …" if len(steps) > 3 else "")

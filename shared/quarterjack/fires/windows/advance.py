@@ -1,0 +1,167 @@
+"""What moves a window on: the process that has ended a run of it, the worker of its parent, and the timer of its parent's wait.
+
+mark of the end ──► window: ended items leave, next items enter ──► claims ──► messages ──► the parent is woken, if that was all
+
+The window is written under its version: of several processes one succeeds with each version, so it never exceeds its bound. A process
+that loses the race counts the ends of all others with its next write, or finds that another has counted its own.
+
+a process dies                  why nothing is lost
+after the mark                  its message comes back, finds the mark, and checks the whole window
+after the window was written    the same: it claims the items without a run, and sends the others again
+an end without a message        the timer of the parent's wait checks the whole window
+the worker that begins a map    the first items have agenda entries, until they are sent: the parent may never park
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from quarterjack.domain.message import Message
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.errors import Unavailable
+from quarterjack.fires.claim import one_off_message, send
+from quarterjack.fires.windows.items import read_payloads
+from quarterjack.ports.services import Clock, Services
+from quarterjack.state.waits.park import LETTERS, MAX_WAIT
+from quarterjack.state.waits.window import RECORD, ItemWindow, map_of
+from quarterjack.stores.records import Record
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 10  # writes that others may win, before the end is told again later
+_PART = 100  # items that are claimed and sent at a time
+
+
+def read_window(ref: RunRef, services: Services) -> ItemWindow | None:
+    """The window of a map; None: it has not begun, or has left the ledger. Raises Unavailable."""
+    record = services.records.read(ref.owner, RECORD)
+    return None if record is None else ItemWindow.of_body(ref, record.body, record.version)
+
+
+def open_window(window: ItemWindow, services: Services, clock: Clock) -> ItemWindow:
+    """Put a new window, without an item in it, and move it on; the window, or the one that exists. Raises Unavailable."""
+    if not write_window(window, services, clock):
+        window = read_window(window.ref, services) or window
+    return advance(window.ref, services, clock) or window
+
+
+def item_ended(run: RunRow, services: Services, clock: Clock) -> RunRef | None:
+    """Tell the window that a run of it has ended: the parent, if all have, and it is to be woken. Raises Unavailable."""
+    ref = map_of(run)
+    if ref is None or run.child_no is None:
+        return None
+    marks = services.waits.mark_new(ref, run.child_no, clock(), LETTERS.get(run.state, LETTERS[RunState.SUCCEEDED]))
+    window = advance(ref, services, clock, ends=marks)
+    return window.parent if window is not None and window.is_over else None
+
+
+def advance(
+    ref: RunRef, services: Services, clock: Clock, *, ends: Mapping[int, str] | None = None
+) -> ItemWindow | None:
+    """Let the next items in for those that have ended; the window as it is then. None: there is none. Raises Unavailable.
+
+    ``ends``: marks of items, by number, of which one was just written. None: the rows of all items in the window are read, items
+    without a run are claimed, and those that wait for a worker are sent again.
+    """
+    known = ends
+    for _ in range(_ROUNDS):
+        window = read_window(ref, services)
+        if window is None:
+            return None
+        found, again = (_checked(window, services)) if known is None else (known, _Again())
+        after = window.counted(found)
+        if known is not None and after == window:  # another process has counted it, and starts what follows
+            return window
+        if after.room and _may_start(after, services):
+            after = after.entered()
+        if after == window or write_window(after, services, clock):
+            entered = range(window.cursor + 1, after.cursor + 1)
+            _start(after, [*again.missing, *entered], again.waiting, services, clock)
+            return after
+        if known is not None:
+            known = {**known, **services.waits.ends(ref, window.open)}
+    raise Unavailable(f"the window of map {ref} changed {_ROUNDS} times meanwhile; its ends are counted again later")
+
+
+class _Again:
+    """What a check of a window found to do: items without a run, and runs that wait for a worker."""
+
+    def __init__(self, missing: Sequence[int] = (), waiting: Sequence[RunRow] = ()) -> None:
+        self.missing, self.waiting = missing, waiting
+
+
+def _checked(window: ItemWindow, services: Services) -> tuple[Mapping[int, str], _Again]:
+    """The ends of items in the window, by their marks and their rows; and what is left to do for the others."""
+    if not window.open:
+        return {}, _Again()
+    ends = dict(services.waits.ends(window.ref, window.open))
+    refs = {number: window.item(number) for number in window.open if number not in ends}
+    looked = services.ledger.look([*refs.values()])
+    if looked.unanswered:
+        raise Unavailable(f"the items of map {window.ref} could not be read; try again")
+    rows = {number: looked.found.get(ref) for number, ref in refs.items()}
+    ends |= {number: LETTERS[row.state] for number, row in rows.items() if row is not None and row.is_terminal}
+    missing = [number for number, row in rows.items() if row is None]
+    waiting = [row for row in rows.values() if row is not None and row.state is RunState.QUEUED]
+    return ends, _Again(missing, waiting)
+
+
+def _may_start(window: ItemWindow, services: Services) -> bool:
+    """Whether further items may start: the parent has not ended, and nobody has asked for its cancellation."""
+    looked = services.ledger.look([window.parent])  # without its payload
+    if looked.unanswered:
+        raise Unavailable(f"the parent of map {window.ref} could not be read; try again")
+    parent = looked.found.get(window.parent)
+    return parent is not None and not parent.is_terminal and not parent.cancel_requested
+
+
+def write_window(window: ItemWindow, services: Services, clock: Clock) -> bool:
+    """Whether it was written: not if another process has written it since it was read. Raises Unavailable."""
+    expires = clock() + MAX_WAIT + services.retention
+    record = Record(
+        owner=window.ref.owner, key=RECORD, version=window.version + 1, body=window.as_body(), expires=expires
+    )
+    return services.records.write(record)
+
+
+def _start(
+    window: ItemWindow, numbers: Sequence[int], waiting: Sequence[RunRow], services: Services, clock: Clock
+) -> None:
+    """Claim items and send their messages, and those of runs that wait already. Raises Unavailable."""
+    _send([one_off_message(run) for run in waiting], window, services, clock)
+    for start in range(0, len(numbers), _PART):
+        part = numbers[start : start + _PART]
+        payloads = read_payloads(window, part, services)
+        runs = [item_run(window, number, payloads[number], clock()) for number in part]
+        claimed = services.ledger.claim(runs)
+        queued = [run for run in claimed.existing.values() if run.state is RunState.QUEUED]
+        sent = [*(run for run in runs if run.ref in claimed.created), *queued]
+        _send([one_off_message(run) for run in sent], window, services, clock)
+        if len(claimed.created) + len(claimed.existing) + len(claimed.unreadable) < len(runs):
+            raise Unavailable(f"the ledger did not answer for items of map {window.ref}; they are claimed again later")
+
+
+def _send(messages: Sequence[Message], window: ItemWindow, services: Services, clock: Clock) -> None:
+    if messages and not all(send(messages, services.work, clock)):
+        raise Unavailable(f"the work queue did not take items of map {window.ref}; they are sent again later")
+
+
+def item_run(window: ItemWindow, number: int, payload: Mapping[str, str | bool], now: int) -> RunRow:
+    """The run that claims an item; ``payload`` has its fields that say the payload, ``now`` is UTC ms."""
+    run = RunRow(
+        ref=window.item(number),
+        state=RunState.QUEUED,
+        revision=0,
+        job=window.job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        overrides=window.options,
+        queue=window.queue,
+        parent=str(window.parent),
+        child_no=number,
+    )
+    return replace(run, **payload)  # type: ignore[arg-type]  # as ``read_payloads`` names its fields
