@@ -33,7 +33,7 @@ from quarterjack.state.backpressure import Limits
 from quarterjack.testing import Crash, Detail, Hook, Memory
 from quarterjack.testing.memory.queues import MemoryQueue, Stored
 
-LIMIT = 300.0  # seconds of real time after which a process that does not hand the baton back is called stuck: a busy machine may give none a core for a minute
+LIMIT = 300.0  # seconds of real time after which a process that keeps the baton is stuck; a busy machine may give it no core for a minute
 
 
 @dataclass(frozen=True, kw_only=True)
