@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from quarterjack import Retry, Run, pipeline
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.state.ending import cancel
@@ -370,6 +372,15 @@ def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:
     run = line.world.scheduler.submit("ok")
     with pytest.raises(InvalidInput, match="and of no pipeline"):
         line.world.scheduler.pipeline_run(run.id)
+
+
+def test_a_job_of_the_scheduler_itself_is_known_to_every_worker(line: Line) -> None:
+    line.publish(DIAMOND)
+    CataloguePublisher(line.world.services, lambda now: list(sets_of([PublishedJob(name="ok")], "1", now))).publish(
+        line.world.clock()
+    )
+    run = line.world.scheduler.trigger("p")
+    assert line.world.scheduler.get_run(run.id).waits_because is None
 
 
 # Overlap, deadlines, fires.
