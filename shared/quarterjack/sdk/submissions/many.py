@@ -142,10 +142,13 @@ class BatchMethods(SubmitMethods):
         from quarterjack.owner.runs.batch import put_batch_run  # noqa: PLC0415 (who submits no batch does not load it)
         from quarterjack.state.waits.batch import counts_of  # noqa: PLC0415 (who submits no batch does not load it)
 
-        self._access.check(Verb.SUBMIT, self._checks.named_job(on_end))
-        job, now = self._checks.job_name(on_end), self.session.clock()
-        sample = json.loads(counts_of(batch_id, size))
-        run, _ = self._ordered(job, sample, batch_id, (now, now), Overrides(), None)
+        now = self.session.clock()
+        try:
+            self._access.check(Verb.SUBMIT, self._checks.named_job(on_end))
+            sample = json.loads(counts_of(batch_id, size))
+            run, _ = self._ordered(self._checks.job_name(on_end), sample, batch_id, (now, now), Overrides(), None)
+        except InvalidInput as problem:  # about its job, or its payload
+            raise problem.about("on_end") from None
         self._take(RateWord.RUNS)
         return put_batch_run(run, size, self._context)
 
