@@ -56,7 +56,11 @@ PROOF = (
 WAITS = (
     "tests/unit/worker/test_waits.py",
     "tests/unit/worker/test_replayed_waits.py",
+    "tests/unit/worker/test_orphans.py",
     "tests/unit/sdk/test_callbacks.py",
+    "tests/unit/owner/runs/test_links.py",
+    "tests/unit/owner/runs/test_unique.py",
+    "tests/unit/owner/runs/test_batch.py",
     "tests/unit/state",
     "tests/proof/test_crash_points.py",
     "tests/proof/test_parked.py",

@@ -171,4 +171,46 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        none = SignalRow(payload=None, at=at)\n",
         "        none = SignalRow(payload=None, at=self.now())\n",
     ),
+    (
+        "a child that has begun goes on after its parent was cancelled",
+        "worker/admission/refused.py",
+        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
+        "    if row.fence:\n",
+    ),
+    (
+        "an item that has begun ends with its batch",
+        "worker/admission/refused.py",
+        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
+        "    if row.fence and parent is None:\n",
+    ),
+    (
+        "the answer by a link does not check that it is valid",
+        "stores/waits.py",
+        "        checks = [] if key is None else [",
+        "        checks = [] if key is not self else [",
+    ),
+    (
+        "a link that was revoked is open",
+        "owner/runs/links.py",
+        "    if link.revoked_at is not None:\n        return LinkState.REVOKED\n",
+        "",
+    ),
+    (
+        "a link that has expired is open",
+        "owner/runs/links.py",
+        "LinkState.EXPIRED if now >= link.expires_at else LinkState.OPEN",
+        "LinkState.EXPIRED if now < 0 else LinkState.OPEN",
+    ),
+    (
+        "two revocations of a link are two acts",
+        "stores/waits.py",
+        '| {"revoked_at": now}, only_if=_IS_VALID)',
+        '| {"revoked_at": now})',
+    ),
+    (
+        "a link of any run is revoked",
+        "owner/runs/links.py",
+        "    link = next(iter(waits.links(run.ref, which)), None)\n",
+        "    link = next(iter(waits.links(run.ref)), None)\n",
+    ),
 )
