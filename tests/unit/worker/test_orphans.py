@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import pytest
 from quarterjack import Context, Retry, Submission
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunRow
+from quarterjack.testing.process import Hand
 
 from tests.support.scenes.world import World
-from tests.unit.worker.test_waits import first_message, run_of
 
 OFTEN = Retry(max_attempts=5, base=30.0, jitter=0.0)
+
+
+def run_of(world: World, run_id: str) -> RunRow:
+    run = world.services.ledger.read(parse_run_id(run_id))
+    assert run is not None
+    return run
+
+
+def first_message(world: World) -> None:
+    """A worker takes one message, and what that brings stays for others."""
+    Hand(worker=world.worker()).work(most=1)
 
 
 def abandoned(world: World, child: str) -> tuple[str, str]:
