@@ -1,4 +1,4 @@
-"""Mutants of waits: parks, wakes, signals, children. Each: name, file, this text, that text."""
+"""Mutants of waits: parks, wakes, signals, children, links, unique keys, batches. Each: name, file, this text, that text."""
 
 WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -183,6 +183,9 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
         "    if row.fence and parent is None:\n",
     ),
+)
+
+LINK_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the answer by a link does not check that it is valid",
         "stores/waits.py",
@@ -213,7 +216,9 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    link = next(iter(waits.links(run.ref, which)), None)\n",
         "    link = next(iter(waits.links(run.ref)), None)\n",
     ),
-    # Unique keys.
+)
+
+UNIQUE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a key that moved is written all the same",
         "stores/unique_keys.py",
@@ -292,7 +297,9 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         'f"{job}\\n{text}".encode()',
         "text.encode()",
     ),
-    # Batches.
+)
+
+BATCH_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the first end completes a hundred",
         "fires/batches.py",
