@@ -36,6 +36,7 @@ from tests.support.histories.laned import Laned
 from tests.support.histories.moved import Moved, RecordedMoves
 from tests.support.histories.outages import Outages
 from tests.support.histories.parked import Parked
+from tests.support.histories.pipelines import Pipelines
 from tests.support.histories.pressed import Pressed
 from tests.support.histories.purged import Purged
 from tests.support.histories.recorded import Recorded, Unfollowed
@@ -68,6 +69,7 @@ ALONE: dict[str, type[History]] = {
     "spread": Spread,
     "purged": Purged,
     "parked": Parked,
+    "pipelines": Pipelines,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

@@ -91,6 +91,15 @@ def _has_no_task_left(run: RunRow, services: Services, clock: Clock, **how: Any)
     return pipeline is not None and advance(pipeline, services, clock, **how)
 
 
+def _send_left(run: RunRow, services: Services, clock: Clock, marks: Mapping[int, str], ended: int) -> None:
+    from quarterjack.fires.pipelines.advance import send_left  # noqa: PLC0415 (as above)
+    from quarterjack.fires.pipelines.rows import read_pipeline  # noqa: PLC0415 (as above)
+
+    pipeline = read_pipeline(run, services)
+    if pipeline is not None:
+        send_left(pipeline, marks, ended, services, clock)
+
+
 def _has_happened(run: RunRow, services: Services, clock: Clock, *, rows: bool) -> bool:
     """Whether the signal is there, or all children have ended. A time alone needs no wake: the run is leased when it comes."""
     name = signal_of(run)
@@ -185,6 +194,8 @@ def notify_waiting(
     run = services.ledger.read(ref)
     if run is None:
         return None
+    if run.is_terminal and ended is not None and run.awaits is not None and run.awaits.startswith(TASKS):
+        _send_left(run, services, clock, chunk or {}, ended)
     woken = wake_if_over(run, services, clock, chunk=chunk, ended=ended)
     if woken is None and not (run.state in (RunState.CONTINUED, RunState.QUEUED) and run.reason == WOKEN):
         return run
@@ -206,7 +217,7 @@ def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
         end = run if run.is_terminal else services.ledger.read(run.ref) or run
         if _is_numbered(run) and _told_its_window(end, services, clock):
             return
-        chunk = services.waits.mark_ended(parent, run.child_no, clock(), LETTERS.get(end.state, "S"))
+        chunk = services.waits.mark_ended(parent, run.child_no, clock(), _mark(end))
         waiting = notify_waiting(parent, services, clock, chunk=chunk, ended=run.child_no)
         if waiting is not None and waiting.state is RunState.PARKED and waiting.awaits == SLEEP:
             _keep_child(run, waiting, services, clock())
@@ -232,6 +243,15 @@ def _told_its_window(run: RunRow, services: Services, clock: Clock) -> bool:
     if waiting is not None:
         notify_waiting(waiting, services, clock)
     return True
+
+
+def _mark(end: RunRow) -> str:
+    """The mark of a child that has ended."""
+    if end.state is not RunState.SKIPPED:
+        return LETTERS.get(end.state, "S")
+    from quarterjack.state.pipelines.decide import mark_of  # noqa: PLC0415 (as above: a task that never started)
+
+    return mark_of(end)
 
 
 def _keep_child(run: RunRow, parent: RunRow, services: Services, now: int) -> None:

@@ -122,14 +122,14 @@ class Waits:
         is_new, after = self._tables.write("mark_ended", write, returning=True)
         return _marks(after or row) if is_new else None
 
-    def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int) -> None:
-        """Note the ends of items of a batch, by number: a write for each hundred of them."""
+    def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int, *, first: bool = False) -> None:
+        """Note the ends of items of a batch, by number: a write for each hundred of them. ``first``: unless some of these have marks."""
         chunks = defaultdict[int, dict[str, str]](dict)
         for number, mark in marks.items():
             chunks[_chunk(number)][f"c{number}"] = mark
         for chunk, marked in chunks.items():
             row = _chunk_key(batch, chunk * CHUNK + 1) | marked | {"ttl": self._expires(now)}
-            self._tables.write("mark_items", RowWrite(table=RUNS, row=row))
+            self._tables.write("mark_items", put_new(RUNS, row) if first else RowWrite(table=RUNS, row=row))
 
     def ended(self, parent: RunRef, numbers: Iterable[int]) -> set[int]:
         """Of these children those that are marked as ended. Raises Unavailable."""

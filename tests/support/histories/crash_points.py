@@ -17,6 +17,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.testing import Crash, Detail, Hook
 from quarterjack.testing.memory.calls import READS
 from quarterjack.testing.process import bury_all
+from quarterjack.worker.context import WorkerContext
 
 from tests.support.histories.checker import Observed, Start, violations
 from tests.support.scenes.world import World
@@ -98,8 +99,8 @@ class Scene:
         self.at_hand: list[str] = []
         self.told: object = None  # the payload of an update that has returned
         self.told_at = 0  # UTC ms
-        self.link: tuple[str, str] | None = None  # id and token of a link
         self.unfinished = 0  # items of a map that had not ended at the same time, at the most
+        self.wrong: list[str] = []  # what jobs of the scenario found
 
     def _note(self, ctx: Context) -> None:
         began = self.world.started[-1]
@@ -117,12 +118,18 @@ class Scene:
         self.world.tick(self.world.process(self.plan), holder=holder)
 
     def work(self) -> None:
-        self.at_hand = []
+        self.works(lambda worker: self.world.work(worker, together=True))
+
+    def works(self, body: Callable[[WorkerContext], object]) -> None:
+        """A worker's process; another one may work in the middle of it."""
+        before, self.at_hand = self.at_hand, []
         try:
-            self.world.work(self.world.worker(self.plan), together=True)
+            body(self.world.worker(self.plan))
         except Crash:
             self.seen.excused |= set(self.at_hand)  # what this process had started and may not have settled
             raise
+        finally:
+            self.at_hand = before
 
     def undertake(self) -> None:
         bury_all(self.world.process(self.plan), self.world.clock)

@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from quarterjack import Context, Retry, Run, pipeline
-from quarterjack.domain.job_catalogue import PublishedJob, sets_of
+from quarterjack import Retry, Run, pipeline
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, InvalidInput, NotFound
-from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.state.ending import cancel
 from quarterjack.testing.process import Hand
 
-from tests.support.scenes.world import NOON, World
+from tests.support.scenes.world import NOON, Faults, World
 from tests.support.units import counted
 
 ONCE = Retry(max_attempts=1)
@@ -137,6 +135,33 @@ def test_joins(line: Line, join: str, ends: str, starts: bool) -> None:
     assert seen.run.state == ("DEAD" if "f" in ends else "SUCCEEDED")
 
 
+def test_a_task_starts_at_once_when_those_before_it_never_start(line: Line) -> None:
+    line.broken.add("a")
+    tasks = {"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}, "c": {"job": "ok", "after": ["b"], "join": "done"}}
+    line.publish(tasks, on_task_failure="continue")
+    line.world.scheduler.trigger("p")
+    line.world.work()
+    assert line.ran == ["a", "c"]
+
+
+def test_a_task_whose_condition_did_not_hold_starts_by_no_later_end(line: Line) -> None:
+    """Two processes judge a condition, of which one has seen more ends."""
+    line.publish(
+        {
+            "a": {"job": "ok"},
+            "b": {"job": "ok"},
+            "c": {"job": "ok", "after": ["a", "b"], "join": "any", "when": 'b.state == "SUCCEEDED"'},
+        }
+    )
+    run = line.world.scheduler.trigger("p")
+    Hand(worker=line.world.worker()).work()
+    first = line.world.worker(Faults().at("mark_items", before=lambda: line.world.work(line.world.worker())))
+    Hand(worker=first).work(most=1)
+    line.world.live(60)
+    seen = line.seen(run)
+    assert (seen.run.state, seen.task("c").state, line.ran) == ("SUCCEEDED", "SKIPPED", ["a", "b"])
+
+
 def test_a_halted_pipeline_starts_nothing_more_and_ends_when_what_runs_has_ended(line: Line) -> None:
     line.broken.add("b")
     line.publish({**DIAMOND, "e": {"job": "ok", "after": ["c"]}})
@@ -199,57 +224,12 @@ def test_a_task_may_be_a_pipeline(line: Line) -> None:
     assert line.payloads == {"i": 5, "b": {"succeeded": 1, "failed": 0, "skipped": 0}}
 
 
-def test_a_task_may_map_a_job_over_a_result(line: Line) -> None:
-    line.results["a"] = {"files": [f"f{number}" for number in range(25)]}
-    seen = list[str]()
-
-    @line.world.jobs.job("double")
-    def double(ctx: Context, payload: str) -> str:
-        seen.append(payload)
-        return payload * 2
-
-    line.publish(
-        {
-            "a": {"job": "ok"},
-            "b": {"job": "double", "map": {"over": "${a.result.files}", "at_a_time": 3}, "after": ["a"]},
-            "c": {"job": "ok", "payload": "${b.result[24]}", "after": ["b"]},
-        }
-    )
-    assert line.run(300).run.state == "SUCCEEDED"
-    assert sorted(seen) == sorted(line.results["a"]["files"])
-    assert line.payloads["c"] == "f24f24"
-
-
-@pytest.mark.parametrize("over", [[], ["x"], "${a.result}"])
-def test_a_map_over_few_items_or_none(line: Line, over: object) -> None:
-    line.results["a"] = []
-    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "map": {"over": over}, "after": ["a"]}})
-    assert line.run(200).run.state == "SUCCEEDED"
-
-
-def test_a_map_over_what_is_no_list_fails(line: Line) -> None:
-    line.results["a"] = {"no": "list"}
-    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "map": {"over": "${a.result}"}, "after": ["a"]}})
-    seen = line.run(200)
-    assert seen.run.state == "DEAD"
-    assert seen.task("b").reason == "Permanent: its items are no list, but dict"
-
-
-def test_a_map_fails_with_the_first_item_that_fails_for_good(line: Line) -> None:
-    line.world.jobs.job("fails", retry=ONCE)(lambda ctx, payload: 1 // payload)
-    line.publish({"a": {"job": "fails", "map": {"over": [1, 0, 2], "at_a_time": 1}}})
-    seen = line.run(200)
-    assert seen.run.state == "DEAD"
-    assert "ZeroDivisionError" in str(seen.task("a").reason)
-    assert seen.task("a").attempt == 1
-
-
 def test_a_pipeline_within_itself_ends(line: Line) -> None:
     line.publish({"a": {"pipeline": "p"}})
     seen = line.run(3_600)
     assert seen.run.state == "DEAD"
-    dead = [run for run in line.world.memory.runs() if run.job == "pipeline:p"]
-    assert len(dead) == 5
+    states = Counter(run.state for run in line.world.memory.runs() if run.job == "pipeline:p")
+    assert states == {RunState.DEAD: 5, RunState.SKIPPED: 1}
 
 
 def test_a_pipeline_that_does_not_exist_fails_its_task(line: Line) -> None:
@@ -413,19 +393,38 @@ def test_a_task_that_has_not_begun_may_be_skipped(line: Line) -> None:
     assert (line.seen(run).run.state, line.ran) == ("SUCCEEDED", ["a", "c"])
 
 
+def test_cancelling_a_task_that_was_not_started_changes_nothing(line: Line) -> None:
+    """An owner who cancels it tells its end again."""
+    line.broken.add("a")
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok"}, "c": {"job": "ok", "after": ["b"]}})
+    line.during["b"] = lambda: line.world.live(5)
+    seen = line.run()
+    task = seen.task("c")
+    assert (task.state, task.reason) == ("SKIPPED", "not started: a task of its pipeline has failed")
+    line.world.scheduler.cancel_run(task.run_id or "")
+    again = line.world.scheduler.retry_pipeline(seen.run.id)
+    line.broken.clear()
+    line.world.live(60)
+    assert (line.seen(again).run.state, Counter(line.ran)) == ("SUCCEEDED", {"a": 2, "b": 1, "c": 1})
+
+
+def test_a_retry_that_is_called_again_marks_nothing_anew(line: Line) -> None:
+    line.broken.add("b")
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}, "c": {"job": "ok", "after": ["b"]}})
+    first = line.run()
+    line.broken.clear()
+    again = line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again")
+    line.world.live(60)
+    line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again", skip=["b"])
+    row = line.world.services.ledger.read(parse_run_id(again.id))
+    assert row is not None
+    assert line.world.services.waits.ends(row.ref, [2]) == {2: "S"}
+
+
 def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:
     run = line.world.scheduler.submit("ok")
     with pytest.raises(InvalidInput, match="and of no pipeline"):
         line.world.scheduler.pipeline_run(run.id)
-
-
-def test_a_job_of_the_scheduler_itself_is_known_to_every_worker(line: Line) -> None:
-    line.publish(DIAMOND)
-    CataloguePublisher(line.world.services, lambda now: list(sets_of([PublishedJob(name="ok")], "1", now))).publish(
-        line.world.clock()
-    )
-    run = line.world.scheduler.trigger("p")
-    assert line.world.scheduler.get_run(run.id).waits_because is None
 
 
 # Overlap, deadlines, fires.

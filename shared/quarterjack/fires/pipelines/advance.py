@@ -24,24 +24,14 @@ from quarterjack.fires.claim import one_off_message, send
 from quarterjack.fires.pipelines.rows import PipelineRow, awaited_by
 from quarterjack.fires.pipelines.values import Values
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.pipelines.decide import (
-    BROKEN,
-    NOT_STARTED,
-    SKIPPED_BY_CONDITION,
-    End,
-    NextTasks,
-    decide,
-)
+from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, End, NextTasks, decide, mark_of
 from quarterjack.state.run_spec import own_overrides
-from quarterjack.state.waits.park import LETTERS
 from quarterjack.stores.siblings import new_run
 from quarterjack.stores.waits import CHUNK
 
 DEEPEST = 5  # pipelines within each other
 _PROBLEM = 300  # characters of the reason why a task could not be made
-_NAMED = 5  # tasks that the failure of a pipeline names
 _ROUNDS = 3  # tries of claims that the ledger has not answered
-_HALTED = "not started: a task of its pipeline has failed"
 
 
 def advance(
@@ -65,12 +55,37 @@ def advance(
         marks |= _looked(pipeline, marks, services, clock)
     while True:
         decision = decide(graph, marks)
-        new = _carried_out(pipeline, decision, marks, asked, services, clock)
+        new = _carried_out(pipeline, decision, marks, _reached(graph, decision, marks, asked), services, clock)
         if not new:
             return decision.is_over
         services.waits.mark_items(pipeline.run.ref, new, clock())
         marks |= new
         asked = None if asked is None else set(new)
+
+
+def send_left(pipeline: PipelineRow, marks: Mapping[int, str], ended: int, services: Services, clock: Clock) -> None:
+    """Send the tasks behind one that has ended, after their pipeline: their claimer may have died, and a worker cancels them.
+
+    Raises Unavailable.
+    """
+    behind = [
+        number for number, before in enumerate(pipeline.graph.edges, 1) if ended in before and number not in marks
+    ]
+    looked = services.ledger.look([pipeline.ref(number) for number in behind])
+    if looked.unanswered:
+        raise Unavailable(f"the tasks of run {pipeline.run.ref} could not be read; try again")
+    _send([run for run in looked.found.values() if run.state is RunState.QUEUED], services, clock)
+
+
+def _reached(graph: Graph, decision: NextTasks, marks: Mapping[int, str], asked: set[int] | None) -> set[int] | None:
+    """The tasks whose ends are new: those of ``asked``, and those behind them that never start because of that and have no mark."""
+    if asked is None or len(decision.ends) == len(marks):
+        return asked
+    found = set(asked)
+    for number, before in enumerate(graph.edges, 1):
+        if number in decision.ends and number not in marks and not found.isdisjoint(before):
+            found.add(number)
+    return found
 
 
 def _looked(pipeline: PipelineRow, marks: Mapping[int, str], services: Services, clock: Clock) -> dict[int, str]:
@@ -81,17 +96,11 @@ def _looked(pipeline: PipelineRow, marks: Mapping[int, str], services: Services,
     if looked.unanswered:
         raise Unavailable(f"the tasks of run {pipeline.run.ref} could not be read; try again")
     found = {number: looked.found[ref] for number, ref in refs.items() if ref in looked.found}
-    missing = {number: _mark_of(run) for number, run in found.items() if run.is_terminal}
+    missing = {number: mark_of(run) for number, run in found.items() if run.is_terminal}
     if missing:
         services.waits.mark_items(pipeline.run.ref, missing, clock())
     _send([run for run in found.values() if run.state is RunState.QUEUED], services, clock)
     return missing
-
-
-def _mark_of(run: RunRow) -> str:
-    if run.state is RunState.SKIPPED and run.reason == _HALTED:
-        return NOT_STARTED
-    return LETTERS[run.state]
 
 
 def _carried_out(
@@ -102,23 +111,21 @@ def _carried_out(
     services: Services,
     clock: Clock,
 ) -> dict[int, str]:
-    """Claim and send the tasks of a decision; the marks of those that never start."""
+    """Claim and send the tasks of a decision; the marks of those that never start.
+
+    These have a row, too, so that no process starts one of them that has seen fewer ends: a task would run that others took for skipped.
+    """
     fails = asked is not None and any(decision.ends.get(number) is End.FAILED for number in asked)
     start = _behind(pipeline.graph, decision.start, asked)
     close = _behind(pipeline.graph, decision.close, None if fails else asked)
-    new = _closed(pipeline, close, services, clock)
-    claims = list[RunRow]()
+    now = clock()
+    runs = [_not_started(task_row(pipeline, number, now), HALTED, now) for number in close]
     if start:
         values = Values(pipeline, marks, decision, services)
         values.read(pipeline.graph.task(number) for number in start)
-        for number in start:
-            made = _made(pipeline, number, values, services, clock)
-            if isinstance(made, str):
-                new[number] = made
-            else:
-                claims.append(made)
-    _claim_and_send(claims, services, clock)
-    return new
+        runs += [_made(pipeline, number, values, services, clock) for number in start]
+    there = _claimed_and_sent(runs, services, clock)
+    return {run.child_no: mark_of(run) for run in there if run.child_no is not None and run.is_terminal}
 
 
 def _behind(graph: Graph, numbers: Sequence[int], asked: set[int] | None) -> list[int]:
@@ -126,21 +133,8 @@ def _behind(graph: Graph, numbers: Sequence[int], asked: set[int] | None) -> lis
     return [number for number in numbers if asked is None or not asked.isdisjoint(graph.edges[number - 1])]
 
 
-def _closed(pipeline: PipelineRow, numbers: Sequence[int], services: Services, clock: Clock) -> dict[int, str]:
-    """Put a skipped run for each task that has not begun, so that nobody who saw fewer ends begins it; their marks."""
-    if not numbers:
-        return {}
-    now = clock()
-    runs = {
-        number: replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_HALTED, ended_at=now)
-        for number in numbers
-    }
-    found = put_runs([*runs.values()], services)
-    return {
-        number: NOT_STARTED
-        for number, run in runs.items()
-        if (there := found[run.ref]) is None or (there.state is RunState.SKIPPED and there.reason == _HALTED)
-    }
+def _not_started(run: RunRow, reason: str, now: int) -> RunRow:
+    return replace(run, state=RunState.SKIPPED, reason=reason, ended_at=now)
 
 
 def task_row(pipeline: PipelineRow, number: int, now: int) -> RunRow:
@@ -164,13 +158,13 @@ def task_row(pipeline: PipelineRow, number: int, now: int) -> RunRow:
     )
 
 
-def _made(pipeline: PipelineRow, number: int, values: Values, services: Services, clock: Clock) -> RunRow | str:
-    """The run of a task that may start; or its mark, if it does not."""
+def _made(pipeline: PipelineRow, number: int, values: Values, services: Services, clock: Clock) -> RunRow:
+    """The run of a task that may start: QUEUED, or SKIPPED if it does not."""
     task, now = pipeline.graph.task(number), clock()
     run = task_row(pipeline, number, now)
     try:
         if task.when is not None and not holds(task.when, values):
-            return SKIPPED_BY_CONDITION
+            return _not_started(run, NOT_HELD, now)
         text = json.dumps(filled(task.template, values), separators=(",", ":"))
         if task.pipeline is not None:
             run = replace(run, awaits=_within(pipeline, task.pipeline, services))
@@ -179,7 +173,7 @@ def _made(pipeline: PipelineRow, number: int, values: Values, services: Services
             return replace(run, payload=text)
         return replace(run, payload_ref=services.payloads.put(run.ref, text))
     except NoValue as problem:
-        return f"{BROKEN}{problem}"[:_PROBLEM]
+        return _not_started(run, f"{NOT_MADE}{problem}"[:_PROBLEM], now)
 
 
 def _within(pipeline: PipelineRow, name: str, services: Services) -> str:
@@ -198,13 +192,17 @@ def _within(pipeline: PipelineRow, name: str, services: Services) -> str:
         raise NoValue(str(problem)) from None
 
 
-def _claim_and_send(runs: Sequence[RunRow], services: Services, clock: Clock) -> None:
-    """Claim tasks under their keys. A key that exists QUEUED is sent again: its claimer may have died. Raises Unavailable."""
+def _claimed_and_sent(runs: Sequence[RunRow], services: Services, clock: Clock) -> list[RunRow]:
+    """Claim tasks under their keys; their rows as they are. A key that exists QUEUED is sent again: its claimer may have died.
+
+    Raises Unavailable.
+    """
     if not runs:
-        return
+        return []
     found = put_runs(runs, services)
-    there = {run.ref: found[run.ref] or run for run in runs}
-    _send([run for run in there.values() if run.state is RunState.QUEUED], services, clock)
+    there = [found[run.ref] or run for run in runs]
+    _send([run for run in there if run.state is RunState.QUEUED], services, clock)
+    return there
 
 
 def _send(runs: Sequence[RunRow], services: Services, clock: Clock) -> None:

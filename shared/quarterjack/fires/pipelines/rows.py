@@ -24,11 +24,8 @@ from quarterjack.state.pipelines.decide import (
 )
 from quarterjack.state.waits.park import pipeline_of, tasks_text
 
-DEEPEST = 5  # pipelines within each other
 _PROBLEM = 300  # characters of the reason why a task could not be made
 _NAMED = 5  # tasks that the failure of a pipeline names
-_ROUNDS = 3  # tries of claims that the ledger has not answered
-_HALTED = "not started: a task of its pipeline has failed"
 
 
 @dataclass(frozen=True)
@@ -108,8 +105,9 @@ def _problems(pipeline: PipelineRow, numbers: Sequence[int], marks: Mapping[int,
     found = list[str]()
     for number in numbers:
         run = None if looked is None else looked.found.get(pipeline.ref(number))
-        why = marks.get(number, BROKEN)[1:] or "its run is gone"
-        if run is not None:
+        mark = marks.get(number, BROKEN)
+        why = mark[1:] or "its run is gone"
+        if run is not None and mark[0] != BROKEN:
             error = run.reason if run.failure is None else f"{run.failure.kind}: {run.failure.message}"
             why = f"{run.state}" + (f", {error}" if error else "")
         found.append(f"task {pipeline.graph.task(number).name}: {why}"[:_PROBLEM])

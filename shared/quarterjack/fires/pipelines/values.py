@@ -20,12 +20,6 @@ from quarterjack.state.pipelines.decide import (
 from quarterjack.stores.siblings import BESIDE
 from quarterjack.timing import zone
 
-DEEPEST = 5  # pipelines within each other
-_PROBLEM = 300  # characters of the reason why a task could not be made
-_NAMED = 5  # tasks that the failure of a pipeline names
-_ROUNDS = 3  # tries of claims that the ledger has not answered
-_HALTED = "not started: a task of its pipeline has failed"
-
 
 class Values:
     """What the payloads and conditions of tasks refer to. Called with a reference, it gives its value."""

@@ -65,7 +65,9 @@ def cancel_all(parent: RunRef, refs: Sequence[RunRef], maps: Sequence[str], cont
     """Cancel those of a run's children, and of the items of its maps, that have not ended. Raises Unavailable."""
     looked = context.services.ledger.look(refs) if refs else BatchReadResult()
     for child in looked.found.values():
-        if not child.is_terminal:
+        if child.is_terminal:  # by a call that may have died before the children of the child
+            cancel_children(child, context)
+        else:
             cancel_run(child, context)
     for step in maps:
         _cancel_map(parent, step, context)

@@ -109,7 +109,9 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
     def write_marks(run: RunRow) -> None:
         check(run)
         if marks:
-            services.waits.mark_items(ref, marks, context.clock())
+            services.waits.mark_items(
+                ref, marks, context.clock(), first=True
+            )  # of a repeated call the first one's count
             kept = [task_ref_ for number, task_ref_ in pipeline.refs(services).items() if number in marks]
             services.waits.prolong(None, kept, until=context.clock() + services.retention)
 

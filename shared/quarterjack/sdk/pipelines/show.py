@@ -31,7 +31,7 @@ def _task(state: PipelineState, number: int, *, masked: bool) -> TaskRun:
     name, reason = (WAITING, None) if end is None else (str(RunState.SKIPPED), _why(mark, end))
     if mark[0] == BROKEN:
         name, reason = str(RunState.DEAD), None if masked else mark[1:]
-    if row is not None:
+    elif row is not None:
         name, reason = str(row.state), _reason(row, masked=masked)
     left = [graph.task(before).name for before in graph.edges[number - 1] if before not in state.decision.ends]
     return TaskRun(
@@ -48,8 +48,6 @@ def _task(state: PipelineState, number: int, *, masked: bool) -> TaskRun:
         started_at=_at(None if row is None else row.started_at),
         ended_at=_at(None if row is None else row.ended_at),
         optional=task.optional,
-        join=str(task.join),
-        when=None if masked else task.when,
     )
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from quarterjack.domain.names import RunRef, one_off_ref
 from quarterjack.domain.pipelines.graph import Graph, Join, Task
-from quarterjack.domain.run import FAILED, RunState
+from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.state.waits.park import LETTERS
 from quarterjack.values import value
 
@@ -21,6 +21,10 @@ SKIPPED_BY_CONDITION = "W"  # its ``when`` did not hold
 NOT_STARTED = "N"  # the pipeline halted before it began
 PASSED_OVER = LETTERS[RunState.SKIPPED]  # an owner skipped it: the tasks after it go on
 BROKEN = "B"  # its payload or its condition could not be made; the reason follows
+# The reasons of the SKIPPED runs of such tasks.
+HALTED = "not started: a task of its pipeline has failed"
+NOT_HELD = "its condition did not hold"
+NOT_MADE = "cannot be made: "  # before the problem
 _DIGEST = 16  # characters that tell the runs of a pipeline apart in the ids of its tasks' runs
 _SUCCEEDED = LETTERS[RunState.SUCCEEDED]
 _FAILED = frozenset({BROKEN, LETTERS[RunState.CANCELLED], *(LETTERS[state] for state in FAILED)})
@@ -50,6 +54,18 @@ def end_of(task: Task, mark: str) -> End:
     if letter in _FAILED:
         return End.SUCCEEDED if task.optional else End.FAILED
     return End.SUCCEEDED if letter in (_SUCCEEDED, PASSED_OVER) else End.SKIPPED
+
+
+def mark_of(run: RunRow) -> str:
+    """The mark of a task that has ended, or never starts, by its run."""
+    reason = run.reason or ""
+    if run.state is RunState.SKIPPED and reason == HALTED:
+        return NOT_STARTED
+    if run.state is RunState.SKIPPED and reason == NOT_HELD:
+        return SKIPPED_BY_CONDITION
+    if run.state is RunState.SKIPPED and reason.startswith(NOT_MADE):
+        return BROKEN + reason.removeprefix(NOT_MADE)
+    return LETTERS[run.state]
 
 
 def decide(graph: Graph, marks: Mapping[int, str]) -> NextTasks:

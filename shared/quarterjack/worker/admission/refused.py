@@ -18,7 +18,7 @@ from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
-from quarterjack.state.waits.park import batch_size, pipeline_of
+from quarterjack.state.waits.park import pipeline_of
 from quarterjack.stores.siblings import Siblings
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
@@ -74,31 +74,31 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """No slice of a child starts any more once the cancellation of its parent was asked for.
-
-    So a child ends that the cancellation could not name: of an attempt that failed or died before its run parked. Items of a batch that
-    have begun go on, as do tasks of a pipeline that has ended.
-    """
+    """A child starts no attempt any more once the cancellation of its parent was asked for."""
     row = ready.received.definition.row
-    if row is None or row.parent is None or row.state is RunState.RUNNING:
-        return None
-    parent = worker.services.ledger.read(parse_run_id(row.parent))
-    if parent is not None and not _is_cancelled(parent) and not _has_ended(parent):
-        return None
-    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):
+    if row is None or row.parent is None or not _is_withdrawn(row, worker.services):
         return None
     now = row.end_time(worker.clock())
     moved = worker.services.ledger.move(row.ref, cancel(now=now, expires=worker.expires(now)))
     return Outcome.ended("parent cancelled", RunState.CANCELLED) if moved.applied else None
 
 
-def _is_cancelled(parent: RunRow) -> bool:
-    return parent.cancel_requested or parent.state is RunState.CANCELLED
+def _is_withdrawn(run: RunRow, services: Services) -> bool:
+    """Whether a parent, or a pipeline that this one is a task of, is over for what comes below it. Raises Unavailable."""
+    above = run.parent
+    while above is not None:
+        parent = services.ledger.read(parse_run_id(above))
+        if parent is None:  # its row may expire before a child that has begun ends
+            return not run.fence
+        if parent.cancel_requested or _has_ended(parent):
+            return True
+        above = parent.parent if pipeline_of(parent) is not None else None
+    return False
 
 
 def _has_ended(parent: RunRow) -> bool:
-    """Whether a parent is over for its children that have not begun: that of a task."""
-    return parent.is_terminal and pipeline_of(parent) is not None
+    """Whether a parent is over for its children: that of a task when it has ended, another when it was cancelled."""
+    return parent.state is RunState.CANCELLED or (parent.is_terminal and pipeline_of(parent) is not None)
 
 
 def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:
