@@ -440,6 +440,16 @@ def test_a_run_that_waits_for_its_tasks_counts_for_overlap(line: Line) -> None:
     assert states[RunState.SKIPPED] >= 4 * states[RunState.SUCCEEDED] - 2
 
 
+@pytest.mark.parametrize("overlap", ["cancel_other", "terminate_other"])
+def test_the_next_run_ends_the_tasks_of_the_one_before(line: Line, overlap: str) -> None:
+    line.world.jobs.job("waits")(lambda ctx, payload: ctx.wait_for("never", timeout=7_200))
+    tasks = {"a": {"job": "waits"}, "b": {"job": "ok", "after": ["a"], "join": "done"}}
+    line.publish(tasks, overlap=overlap)
+    first, _ = line.run(), line.run(120)
+    seen = line.seen(first)
+    assert (seen.run.state, seen.task("a").state, line.ran) == ("CANCELLED", "CANCELLED", [])
+
+
 def test_a_deadline_ends_it_and_nothing_more_starts(line: Line) -> None:
     line.world.jobs.job("sleeps")(lambda ctx, payload: ctx.sleep(300))
     line.publish({"a": {"job": "sleeps"}, "b": {"job": "ok", "after": ["a"]}}, deadline=120.0)

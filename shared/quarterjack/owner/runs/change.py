@@ -15,6 +15,7 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.entry import RunKind, kind_of
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
@@ -124,6 +125,12 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
             if asked.applied and asked.run is not None:
                 return asked.run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
+
+
+def end_children(run: RunRow, services: Services, clock: Clock) -> None:
+    """Cancel the children of a run that the overlap policy has ended, or asked to end. Raises Unavailable."""
+    if run.asked is not None or run.asked_before or run.awaits is not None:
+        cancel_children(run, FireContext(services=services, clock=clock, caller=role("worker")))
 
 
 def end_run(run: RunRow, context: FireContext) -> RunRow:

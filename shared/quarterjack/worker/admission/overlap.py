@@ -20,7 +20,7 @@ from quarterjack.domain.options import Options, Overlap
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
-from quarterjack.owner.runs.change import ask_to_end
+from quarterjack.owner.runs.change import ask_to_end, end_children
 from quarterjack.state.before_start import pass_over, wait_for_turn
 from quarterjack.state.ending import terminate
 from quarterjack.state.overlap import (
@@ -206,8 +206,11 @@ def _all_asked(asking: _Asking, decision: Decision) -> bool:
 
 def _ended_by_asking(asking: _Asking, pair: RunHolder) -> bool:
     """Ask a holder to end; whether it has ended by that, because no worker had it."""
+    worker = asking.worker
     try:
-        return ask_to_end(ref_of(asking.owner, pair), asking.worker.services, asking.worker.clock).is_terminal
+        run = ask_to_end(ref_of(asking.owner, pair), worker.services, worker.clock)
+        end_children(run, worker.services, worker.clock)
+        return run.is_terminal
     except (NotFound, Conflict):
         return True
 
@@ -218,7 +221,9 @@ def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
     for pair in others:
         now = worker.clock()
         ending = terminate(revision=pair.revision, now=now, expires=worker.expires(now), reason=asking.reason)
-        if worker.services.ledger.move(ref_of(asking.owner, pair), ending).applied:
+        moved = worker.services.ledger.move(ref_of(asking.owner, pair), ending)
+        if moved.applied and moved.run is not None:
+            end_children(moved.run, worker.services, worker.clock)
             log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": asking.reason})
 
 
