@@ -13,7 +13,7 @@ from typing import Any
 
 from quarterjack.domain.names import RunRef, parse_run_id
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.errors import Unavailable
+from quarterjack.errors import NotFound, Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref, map_steps, steps_of
@@ -83,11 +83,14 @@ def _counts(run: RunRow, size: int, services: Services, clock: Clock, **how: Any
 
 
 def _has_no_task_left(run: RunRow, services: Services, clock: Clock, **how: Any) -> bool:
-    """Advance the run of a pipeline; whether all its tasks have ended."""
+    """Advance the run of a pipeline; whether all its tasks have ended, or nothing says any more which it has."""
     from quarterjack.fires.pipelines.advance import advance  # noqa: PLC0415 (who has no pipeline loads neither)
     from quarterjack.fires.pipelines.rows import read_pipeline  # noqa: PLC0415 (as above)
 
-    pipeline = read_pipeline(run, services)
+    try:
+        pipeline = read_pipeline(run, services)
+    except NotFound:  # its schedule was deleted, and its revisions with it: the run ends when it is woken
+        return True
     return pipeline is not None and advance(pipeline, services, clock, **how)
 
 

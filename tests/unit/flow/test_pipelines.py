@@ -15,6 +15,7 @@ from quarterjack.errors import Conflict, InvalidInput, NotFound
 from quarterjack.pipelines import Pipeline
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.state.ending import cancel
+from quarterjack.stores.tables import REVISIONS
 from quarterjack.testing.process import Hand
 
 from tests.support.scenes.world import NOON, Faults, World
@@ -257,6 +258,21 @@ def test_a_replay_is_as_it_was(line: Line) -> None:
     line.world.live(60)
     assert line.seen(again).revision == 1
     assert Counter(line.ran) == Counter(["a", "b", "c", "d"] * 2)
+
+
+def test_a_run_whose_revision_is_gone_ends(line: Line) -> None:
+    line.publish(DIAMOND)
+    run = line.world.scheduler.submit("pipeline:p")
+    Hand(worker=line.world.worker()).work()
+    line.world.memory._tables[REVISIONS].delete(
+        "acme/p", next(key for of, key, _ in line.world.memory._tables[REVISIONS])
+    )
+    line.world.live(60)
+    seen = line.world.scheduler.get_run(run.id)
+    assert (seen.state, seen.error) == (
+        "DEAD",
+        "nothing says any more which tasks it has: revision 1 of 'acme/p' is missing; run the auditor",
+    )
 
 
 def test_a_pipeline_may_be_submitted_and_be_a_child(line: Line) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quarterjack.domain.job import check_fit
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunRow, SiblingRows
-from quarterjack.errors import InvalidInput, Permanent, Unavailable
+from quarterjack.errors import InvalidInput, NotFound, Permanent, Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
 from quarterjack.state.waits.asked import child_ref
 from quarterjack.state.waits.park import tasks_text
@@ -184,7 +184,10 @@ class RunStore:
         """How the tasks of a pipeline have ended: see ``fires.pipelines.ends_of_tasks``. Raises Unavailable."""
         from quarterjack.fires.pipelines.rows import ends_of_tasks  # noqa: PLC0415 (who has no pipeline does not load it)
 
-        return ends_of_tasks(self._leased.run, self._worker.services)
+        try:
+            return ends_of_tasks(self._leased.run, self._worker.services)
+        except NotFound as problem:
+            raise Permanent(f"nothing says any more which tasks it has: {problem}") from None
 
     def progress(self, fraction: float, stage: str | None) -> None:
         """Note it for the next heartbeat."""
