@@ -1,9 +1,10 @@
-"""Durable waits over the embedded cloud: a hop of a chain of children, and the answer to a signal.
+"""Durable waits and pipelines over the embedded cloud: a hop of a chain of children or of tasks, and the answer to a signal.
 
     python -m bench hops [--links 50] [--signals 50]
 
 A hop is the time from the start of a child to the start of the next one: the child ends, its parent is woken, leased and called again, and
-submits the next child. An answer is the time from the call of ``Scheduler.signal`` to the end of the run that waited.
+submits the next child. In a pipeline, the end of a task starts the next one. An answer is the time from the call of ``Scheduler.signal``
+to the end of the run that waited.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from quarterjack import Registry, pipeline
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.pipelines.handles import TaskHandle
 from quarterjack.domain.run import RunState
 from quarterjack.local.cloud import LocalCloud
 from quarterjack.services import connect, system_clock
@@ -38,6 +41,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     with LocalCloud() as cloud, ours(cloud, workers=1, concurrency=20, period=20.0) as running:
         rows = [
             _figures("chain, a hop", _hops(running, asked.links)),
+            _figures("pipeline, a hop", _tasks(running, asked.links)),
             _figures("signal, to the end", _answers(running, asked.signals)),
         ]
     write("hops", rows)
@@ -67,6 +71,22 @@ def _hops(running: Ours, links: int) -> list[float]:
     found = ledger.look(refs).found
     starts = [found[ref].started_at or 0 for ref in refs]
     return [float(second - first) for first, second in pairwise(starts)]
+
+
+def _tasks(running: Ours, links: int) -> list[float]:
+    """From the start of a task to that of the next one (ms), in a pipeline of so many, each after the one before."""
+    scheduler = running.scheduler(system_clock)
+    for number in (5, links):
+        say(f"a pipeline of {number} tasks")
+        with pipeline(f"bench-{number}", registry=Registry()) as declared:
+            before: list[TaskHandle] = []
+            for place in range(number):
+                before = [declared.task(jobs.LINK, name=f"task_{place}", after=before)]
+        scheduler.upsert_pipeline(declared)
+        run = scheduler.trigger(declared.name)
+        assert scheduler.wait_for(run.id, _PATIENCE + links).state is RunState.SUCCEEDED
+    starts = [task.started_at.timestamp() * 1e3 for task in scheduler.pipeline_run(run.id).tasks if task.started_at]
+    return [second - first for first, second in pairwise(starts)]
 
 
 def _answers(running: Ours, signals: int) -> list[float]:

@@ -10,7 +10,7 @@ from quarterjack.signals import catalogue as signals
 from quarterjack.signals.measurement import Emitter, Unit
 from quarterjack.web import create_app
 from quarterjack.web.app import openapi_document
-from quarterjack.web.problems import INVALID_CREDENTIALS, KINDS, REFUSALS
+from quarterjack.web.error_kinds import INVALID_CREDENTIALS, KINDS, REFUSALS
 
 from docs.generators.text import one_line
 from infra.alarms.plan import HOURLY

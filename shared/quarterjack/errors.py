@@ -257,7 +257,7 @@ class CallbackFailed(Permanent):
 
 
 class ChildFailed(Permanent):
-    """A child of ``ctx.gather`` ended without success: ``run_id``, its ``step``, its ``state``, the text of its last ``error``."""
+    """A child of ``ctx.gather`` or ``ctx.map`` ended without success: ``run_id``, its ``step``, its ``state``, its last ``error``."""
 
     def __init__(self, run_id: str, step: str, state: str, error: str = "") -> None:
         super().__init__(f"child {step!r} (run {run_id}) is {state}" + (f": {error}" if error else ""))

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.support.histories.crash_points import Scenario, at_writes, pairs, singles
+from tests.support.histories.keyed_scenarios import KEYED_SCENARIOS
 from tests.support.histories.pipeline_scenarios import PIPELINE_SCENARIOS
 from tests.support.histories.scenarios import SCENARIOS
 from tests.support.histories.waiting_scenarios import WAITING_SCENARIOS
@@ -15,7 +16,7 @@ from tests.support.parts import in_parts
 PARTS = 12  # `make test` plays one, `make check` all
 PAIRS = 12  # of each scenario in `make check`
 ALL_PAIRS = int(os.environ.get("PAIRS", "400"))  # of each scenario in `make proof`
-ALL = (*SCENARIOS, *WAITING_SCENARIOS, *PIPELINE_SCENARIOS)
+ALL = (*SCENARIOS, *WAITING_SCENARIOS, *KEYED_SCENARIOS, *PIPELINE_SCENARIOS)
 
 
 @in_parts(PARTS)

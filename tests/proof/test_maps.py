@@ -36,7 +36,7 @@ class Killer(Hook):
             raise Crash
 
 
-@pytest.mark.proof
+@pytest.mark.check
 def test_ten_thousand_items_a_hundred_at_a_time_with_twenty_kills() -> None:
     world, dice, kills, idle = Parking(), random.Random(7), 0, 0
     ran, widths = Counter[int](), Counter[int]()

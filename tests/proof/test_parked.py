@@ -30,6 +30,7 @@ def test_every_wait_is_answered_once() -> None:
     seen = sum(map(counts, SEEDS), Counter[str]())
     assert seen["parks"] > 50 * len(SEEDS)
     assert seen["wakes"] > 10 * len(SEEDS)
+    assert min(seen["maps"], seen["windows full"]) > 5 * len(SEEDS)
     assert min(seen["signals accepted"], seen["signals answered"], seen["cancelled parked"]) > 0
 
 

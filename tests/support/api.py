@@ -32,6 +32,7 @@ BODIES: dict[str, Any] = {
     "make_link": {"name": "go", "to": "ada", "base": "https://jobs.example.com"},
     "redrive": {"job": "fail"},
     "purge": {"job": "fail"},
+    "submit_batch": {"items": [{"job": "greet", "payload": {"to": "Ada"}}]},
     "submit": {"job": "greet", "payload": {"to": "Ada"}},
     "put_schedule": NIGHTLY,
     "create_schedule": {"name": "other", **NIGHTLY},

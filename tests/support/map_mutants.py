@@ -34,14 +34,14 @@ MAP_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "who loses the race for a window does not try again",
         "fires/windows/advance.py",
-        "        if after == window or write_window(after, services, clock):\n",
-        "        if after == window or write_window(after, services, clock) or True:\n",
+        "        if write_window(after, services, clock):\n            _start(after, range",
+        "        if write_window(after, services, clock) or True:\n            _start(after, range",
     ),
     (
         "items start after the parent was cancelled",
         "fires/windows/advance.py",
-        "if after.room and _may_start(after, services):",
-        "if after.room:",
+        "return parent is not None and not parent.is_terminal and not parent.cancel_requested",
+        "return parent is not None",
     ),
     (
         "a check of a window leaves items without a run",
@@ -90,5 +90,17 @@ MAP_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/execution/maps.py",
         "if before != request:",
         "if not before:",
+    ),
+    (
+        "a message that comes twice sends the next items again",
+        "fires/windows/advance.py",
+        "if each.created_at < old]",
+        "if each.created_at < old + 10**9]",
+    ),
+    (
+        "nobody knows which items an end let in",
+        "fires/windows/advance.py",
+        "after = after.entered(number)",
+        "after = after.entered()",
     ),
 )

@@ -38,7 +38,7 @@ from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
-from tests.support.wait_mutants import WAIT_MUTANTS
+from tests.support.wait_mutants import BATCH_MUTANTS, LINK_MUTANTS, UNIQUE_MUTANTS, WAIT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
@@ -56,11 +56,15 @@ PROOF = (
 WAITS = (
     "tests/unit/worker/test_waits.py",
     "tests/unit/worker/test_replayed_waits.py",
+    "tests/unit/worker/test_orphans.py",
     "tests/unit/sdk/test_callbacks.py",
     "tests/unit/state",
     "tests/proof/test_crash_points.py",
     "tests/proof/test_parked.py",
 )
+LINKS = ("tests/unit/owner/runs/test_links.py",)
+UNIQUE = ("tests/unit/owner/runs/test_unique.py", "tests/unit/state/test_transitions.py", "tests/proof/test_parked.py")
+BATCHES = ("tests/unit/owner/runs/test_batch.py", "tests/proof/test_parked.py")
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -1185,6 +1189,9 @@ MUTANTS = (
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each, WAITS) for each in WAIT_MUTANTS),
     *(Mutant(*each, MAPS) for each in MAP_MUTANTS),
+    *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
+    *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
+    *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),
     Mutant(
         "a definition that replaces another removes a payload that its sender has not seen",
         "sdk/schedules/changes.py",

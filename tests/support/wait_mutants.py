@@ -1,4 +1,4 @@
-"""Mutants of waits: parks, wakes, signals, children. Each: name, file, this text, that text."""
+"""Mutants of waits: parks, wakes, signals, children, links, unique keys, batches. Each: name, file, this text, that text."""
 
 WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -23,9 +23,9 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ("a slice that ends in a wait is an attempt", "state/waits/park.py", '"attempt": Plus(-1)', '"attempt": Plus(0)'),
     (
         "a parked run may be leased after its deadline",
-        "worker/execution/park.py",
-        "return result.wake_at if expires is None else min(",
-        "return result.wake_at if expires is None else max(",
+        "state/waits/park.py",
+        "return wake_at if deadline is None else min(",
+        "return wake_at if deadline is None else max(",
     ),
     (
         "the worker that parks a run does not check again",
@@ -170,5 +170,188 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/execution/run_store.py",
         "        none = SignalRow(payload=None, at=at)\n",
         "        none = SignalRow(payload=None, at=self.now())\n",
+    ),
+    (
+        "a child that has begun goes on after its parent was cancelled",
+        "worker/admission/refused.py",
+        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
+        "    if row.fence:\n",
+    ),
+    (
+        "an item that has begun ends with its batch",
+        "worker/admission/refused.py",
+        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
+        "    if row.fence and parent is None:\n",
+    ),
+)
+
+LINK_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "the answer by a link does not check that it is valid",
+        "stores/waits.py",
+        "        checks = [] if key is None else [",
+        "        checks = [] if key is not self else [",
+    ),
+    (
+        "a link that was revoked is open",
+        "owner/runs/links.py",
+        "    if link.revoked_at is not None:\n        return LinkState.REVOKED\n",
+        "",
+    ),
+    (
+        "a link that has expired is open",
+        "owner/runs/links.py",
+        "LinkState.EXPIRED if now >= link.expires_at else LinkState.OPEN",
+        "LinkState.EXPIRED if now < 0 else LinkState.OPEN",
+    ),
+    (
+        "two revocations of a link are two acts",
+        "stores/waits.py",
+        '| {"revoked_at": now}, only_if=_IS_VALID)',
+        '| {"revoked_at": now})',
+    ),
+    (
+        "a link of any run is revoked",
+        "owner/runs/links.py",
+        "    link = next(iter(waits.links(run.ref, which)), None)\n",
+        "    link = next(iter(waits.links(run.ref)), None)\n",
+    ),
+)
+
+UNIQUE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "a key that moved is written all the same",
+        "stores/unique_keys.py",
+        "[record_write(record), *new_run(run)]",
+        "[record_write(record, follows=False), *new_run(run)]",
+    ),
+    (
+        "the end of a run does not give its key back",
+        "state/waits/unique.py",
+        "    return not run.is_terminal if span is None else now < run.created_at + span\n",
+        "    return span is None or now < run.created_at + span\n",
+    ),
+    (
+        "a key for a time ends with its run",
+        "state/waits/unique.py",
+        "    return not run.is_terminal if span is None else now < run.created_at + span\n",
+        "    return not run.is_terminal\n",
+    ),
+    (
+        "a run that waits for its next attempt is replaced",
+        "state/before_start.py",
+        'guard=all_of(waits, Absent("started_at"), same_revision(revision)),',
+        "guard=all_of(waits, same_revision(revision)),",
+    ),
+    (
+        "a run that has begun counts as one that has not",
+        "state/waits/unique.py",
+        "    return run.state not in (RunState.QUEUED, RunState.PARKED) or run.fence > 0\n",
+        "    return run.is_terminal\n",
+    ),
+    (
+        "two replacements at once are both taken",
+        "state/before_start.py",
+        'guard=all_of(waits, Absent("started_at"), same_revision(revision)),',
+        'guard=all_of(waits, Absent("started_at")),',
+    ),
+    (
+        "each submission after a run makes one more",
+        "owner/runs/unique.py",
+        "if spec.on_duplicate is OnDuplicate.AFTER and held.follower is None:",
+        "if spec.on_duplicate is OnDuplicate.AFTER:",
+    ),
+    (
+        "the end of a run is not told to its follower",
+        "fires/parking.py",
+        "        if key is not None and key.run == run.ref and key.follower is not None:\n",
+        "        if key is None and key.run == run.ref and key.follower is not None:\n",
+    ),
+    (
+        "a follower is not checked after it was put",
+        "owner/runs/unique.py",
+        "    return notify_waiting(run.ref, services, context.clock) or run\n\n\ndef _deadline",
+        "    return run\n\n\ndef _deadline",
+    ),
+    (
+        "a follower starts beside the run before it",
+        "fires/parking.py",
+        "        return before is None or before.is_terminal\n",
+        "        return True\n",
+    ),
+    (
+        "a follower starts with a payload that was replaced",
+        "state/waits/park.py",
+        'guard=all_of(in_state(RunState.PARKED), mine, same_revision(revision), Absent("started_at")),',
+        'guard=all_of(in_state(RunState.PARKED), mine, Absent("started_at")),',
+    ),
+    (
+        "the deadline of a follower is forgotten",
+        "state/waits/park.py",
+        "        not_before=leased_from(wake_at, due=run.due, deadline=deadline),\n",
+        "        not_before=wake_at,\n",
+    ),
+    (
+        "a key is of all jobs",
+        "stores/unique_keys.py",
+        'f"{job}\\n{text}".encode()',
+        "text.encode()",
+    ),
+)
+
+BATCH_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "the first end completes a hundred",
+        "fires/batches.py",
+        "        return None if open_items else ends\n",
+        "        return ends\n",
+    ),
+    (
+        "an item whose end nobody marked is not looked for",
+        "fires/batches.py",
+        "        ends |= found\n",
+        "",
+    ),
+    (
+        "refused items are not marked",
+        "owner/runs/batch.py",
+        "    services.waits.mark_items(batch.ref, dict.fromkeys(refused, REFUSED), context.clock())\n",
+        "",
+    ),
+    (
+        "an item that is to be repeated is marked as refused",
+        "owner/runs/batch.py",
+        "    later = (Unavailable, Throttled, KeyReused)",
+        "    later = (Unavailable, KeyReused)",
+    ),
+    (
+        "a batch takes an item of another one",
+        "owner/runs/batch.py",
+        "    if answer.parent != item.run.parent:\n",
+        "    if answer.parent is None:\n",
+    ),
+    (
+        "a key names batches of any size",
+        "owner/runs/batch.py",
+        "    if batch_size(existing) != size or existing.job != run.job:\n",
+        "    if existing.job != run.job:\n",
+    ),
+    (
+        "the run after a batch has no timer",
+        "owner/runs/batch.py",
+        "    timer = put_entry(wait_timer(run, services, now), services)\n",
+        "    timer = wait_timer(run, services, now)\n",
+    ),
+    (
+        "items are put before their agenda entries are accepted",
+        "owner/runs/batch.py",
+        "    going = [place for place, entry in enumerate(entries) if entry.key in accepted]\n",
+        "    going = [place for place, entry in enumerate(entries) if entry.key]\n",
+    ),
+    (
+        "the end of an item is not counted by its kind",
+        "fires/parking.py",
+        'LETTERS.get(end.state, "S")',
+        '"S"',
     ),
 )

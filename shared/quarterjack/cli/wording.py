@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, str] = {
     "resume_schedule": "schedules resume",
     "skip_next": "schedules skip-next",
     "submit": "submit",
+    "submit_all": "runs submit-all",
     "trigger": "schedules trigger",
     "update_schedule": "schedules update",
     "upsert_schedule": "schedules upsert",

@@ -52,7 +52,8 @@ from quarterjack.ports.services import Services
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.web.app import PAGES, create_gateway_app
 from quarterjack.web.authentication import Access, closed, first_of
-from quarterjack.web.problems import RefusedRequest, kind_of
+from quarterjack.web.error_kinds import kind_of
+from quarterjack.web.problems import RefusedRequest
 
 log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from quarterjack.doctor.context import DoctorContext, Finding, at_once, fail, ok, warn
 from quarterjack.domain.job_catalogue import JobCatalogue, nearest
+from quarterjack.domain.names import is_builtin
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import KIND, grant_command, job_problem
@@ -140,7 +141,7 @@ def jobs(context: DoctorContext) -> Iterator[Finding]:
     if not loaded and not catalogue:
         return  # no worker has published its jobs, so the answer is not known
     known = declared | catalogue.entries.keys()
-    wanted = {head.job: head for head in reversed(context.active)}
+    wanted = {head.job: head for head in reversed(context.active) if not is_builtin(head.job)}
     unknown = sorted(wanted.keys() - known)
     if unknown:
         named = "; ".join(f"{job!r} (schedule {wanted[job].name}): {nearest(job, known)}" for job in unknown[:_NAMED])

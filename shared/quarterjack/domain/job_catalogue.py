@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from quarterjack.domain.job import Job
+from quarterjack.domain.names import is_builtin
 from quarterjack.domain.policies import Policies, Priority, Start
 from quarterjack.domain.redaction import USUAL
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
@@ -258,7 +259,7 @@ class JobCatalogue:
 
     def knows(self, job: str) -> bool | None:
         """Whether a worker has known a job within 100 days; None: no worker has published any."""
-        return job in self.entries if self.entries else None
+        return is_builtin(job) or job in self.entries if self.entries else None
 
     def is_stale(self, job: str) -> bool:
         """Whether no worker has said for a week that it knows a job, although others have spoken since."""

@@ -165,6 +165,12 @@ _ELSEWHERE = (  # what one of the importers reads, or none, by the importers to 
     ),
     ("crontab", *_XML),
     (
+        "crontab eventbridge",
+        re.compile(r"^[ \t{]*\"crons\"[ \t]*:\s*\[\s*\{[^][{}]*\"schedule\"[ \t]*:", re.MULTILINE),
+        "is a configuration of Vercel",
+        "declare its crons, which Vercel reads in UTC, with jobs that call their paths",
+    ),
+    (
         "crontab",
         re.compile(r"\A\s*[\[{]\s*[\"{}\]]"),
         "is JSON",

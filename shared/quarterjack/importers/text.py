@@ -29,7 +29,9 @@ _SECRETS = re.compile(
 STANDARD_INPUT = "standard input"  # name of the source that has none
 _LONGEST = 180  # characters: room for what makes a name unique
 _OTHERS = re.compile(r"[^A-Za-z0-9._:@/-]+")
-_ENDING = re.compile(r"(?<=.)\.(txt|cron(\.d)?|f?crontab|ya?ml|json|sample|example|dist|te?mpl(ate)?)$", re.IGNORECASE)
+_ENDING = re.compile(
+    r"(?<=.)\.(txt|cron(\.d)?(\.ex)?|f?crontab|ya?ml|json|tab|sample|example|dist|te?mpl(ate)?)$", re.IGNORECASE
+)
 
 
 def text_of(data: bytes, source: str) -> str:

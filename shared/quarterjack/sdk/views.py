@@ -73,7 +73,7 @@ class Run:
     stage: str | None = None  # stage that the job reported, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
     awaits: str | None = (
-        None  # while PARKED: "sleep", "signal:<name>", "children:<numbers>", "run:<id>" or "batch:<items>"; ``reason`` says it in words
+        None  # while PARKED: "sleep", "signal:<name>", "children:<numbers>", "map:<step>", "run:<id>", "batch:<items>"; ``reason`` says it
     )
     parked_at: datetime | None = None  # UTC: while PARKED, since when it waits
     wake_at: datetime | None = None  # UTC: while PARKED, when its wait is over at the latest

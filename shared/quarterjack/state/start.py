@@ -7,7 +7,7 @@ from quarterjack.domain.policies import Policies, Start
 from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import SKEW
-from quarterjack.state.waits.park import SLEEP
+from quarterjack.state.waits.park import SLEEP, deadline_over
 
 MAX_DELAY = 900 * SECOND  # the longest delay of an SQS message
 # The longest (ms) that a worker waits for a run's instant; it sends earlier messages back for the rest.
@@ -42,7 +42,7 @@ def may_not_have_begun(run: RunRow, now: int) -> bool:
 
 def is_past_deadline(due: int, policies: Policies, at: int) -> bool:
     """Whether no attempt may start at ``at`` (UTC ms) any more."""
-    return policies.deadline is not None and at > due + policies.deadline * SECOND
+    return policies.deadline is not None and at >= deadline_over(due, policies.deadline)
 
 
 def belongs_in_queue(run: RunRow, now: int, ahead: int) -> bool:

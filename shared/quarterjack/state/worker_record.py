@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.names import RunRef, is_builtin, parse_run_id
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
@@ -96,7 +96,7 @@ class JobNames:
     def knows(self, job: str) -> bool | None:
         """Whether the worker knows a job; None if the record does not say."""
         hashed = (self.hashes[start : start + _HASH] for start in range(0, len(self.hashes), _HASH))
-        if job in self.names or _hash(job) in hashed:
+        if job in self.names or is_builtin(job) or _hash(job) in hashed:
             return True
         return False if len(self.names) + len(self.hashes) // _HASH >= self.count else None
 

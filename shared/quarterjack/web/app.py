@@ -17,9 +17,10 @@ from quarterjack.settings import Settings
 from quarterjack.version import VERSION
 from quarterjack.web.authentication import Access, ApiKeyAccess, closed, first_of, gateway_access
 from quarterjack.web.calls import FrontDoor
+from quarterjack.web.error_kinds import REFUSALS
 from quarterjack.web.guard import MAX_BODY, Guard, GuardOptions
 from quarterjack.web.limits import RequestLimit
-from quarterjack.web.problems import REFUSALS, Problem, add_handlers
+from quarterjack.web.problems import Problem, add_handlers
 from quarterjack.web.routes import (
     dead,
     declarations,

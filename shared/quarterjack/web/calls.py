@@ -18,8 +18,9 @@ from quarterjack.sdk.session import over
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
 from quarterjack.web.authentication import Access, Actor, bearer_of, found_by
+from quarterjack.web.error_kinds import INVALID_CREDENTIALS
 from quarterjack.web.limits import RequestLimit
-from quarterjack.web.problems import INVALID_CREDENTIALS, RefusedRequest
+from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.routes.routing import check_request
 from quarterjack.web.shapes import as_json, json_bytes
 from quarterjack.web.urls import TENANT_PATTERN, name_of_url

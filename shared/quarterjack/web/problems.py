@@ -1,4 +1,4 @@
-"""Errors as answers: problem details (RFC 9457) with the error's field, value and remedy. One table says which error is which status."""
+"""Errors as answers: problem details (RFC 9457) with the error's field, value and remedy."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from starlette.routing import Match
 
 from quarterjack import errors
 from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.web.error_kinds import KINDS, MEMBERS, PRECONDITION, REFUSALS, UNEXPECTED, ErrorKind, kind_of
 from quarterjack.web.limits import add_tenant_rate
 from quarterjack.web.shapes import json_bytes
 from quarterjack.web.wording import field_of, place_of, said_by, shown, text_of, wanted, written
@@ -26,80 +27,6 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 _RETRY = 2  # seconds after which the same request may be sent again
 _OTHERS = 20  # further faults of a request that are listed
-
-
-@dataclass(frozen=True)
-class ErrorKind:
-    """How an error is answered."""
-
-    status: int
-    code: str  # stable; for programs
-    title: str
-    remedy: str | None = None  # for an error without a remedy of its own
-    ours: bool = False  # for operators to correct, not for the client: it is logged
-
-
-# A worker handles these; no call of the SDK raises them.
-_OF_WORKERS = (
-    *(errors.EventRefused, errors.EventFailed, errors.LeaseLost, errors.ItemRefused, errors.JobSignal),
-    *(errors.Permanent, errors.WaitTimedOut, errors.CallbackFailed, errors.ChildFailed, errors.Diverged),
-    *(errors.RetryAfter, errors.Continue, errors.UnexpectedStatus, errors.RunCancelled),
-)
-_OURS = ErrorKind(500, "internal", "An error that belongs to a worker reached the API", ours=True)
-KINDS: Mapping[type[QuarterjackError], ErrorKind] = {
-    errors.InvalidInput: ErrorKind(422, "invalid-input", "An argument is invalid; nothing was written"),
-    errors.ExpressionError: ErrorKind(422, "invalid-expression", "An expression or its time zone is invalid"),
-    errors.JobError: ErrorKind(422, "invalid-job", "A job's declaration is invalid"),
-    errors.NotFound: ErrorKind(404, "not-found", "There is nothing of that name or id", "list what there is"),
-    errors.AlreadyExists: ErrorKind(409, "already-exists", "The name is taken", "choose another one"),
-    errors.KeyReused: ErrorKind(
-        422, "key-reused", "The idempotency key was used for another request", "use another key"
-    ),
-    errors.Conflict: ErrorKind(
-        409, "conflict", "Another call was first, or the state does not allow it", "read it again, then decide"
-    ),
-    errors.Forbidden: ErrorKind(403, "forbidden", "The caller may not do this", "ask an operator"),
-    errors.TenantSuspended: ErrorKind(403, "tenant-suspended", "The tenant takes no new work", "ask an operator"),
-    errors.JobNotGranted: ErrorKind(403, "job-not-granted", "The tenant may not run this job", "ask an operator"),
-    errors.LimitExceeded: ErrorKind(
-        403, "limit-exceeded", "A limit of the tenant refuses this", "free something, or ask an operator for more"
-    ),
-    errors.Throttled: ErrorKind(
-        429,
-        "throttled",
-        "The tenant acts faster or has more than its limit allows",
-        "send the same request again after Retry-After",
-    ),
-    errors.Unavailable: ErrorKind(
-        503, "unavailable", "A table or queue did not answer", "send the same request again after Retry-After"
-    ),
-    errors.Misconfigured: ErrorKind(500, "misconfigured", "The installation is not set up for this", ours=True),
-    errors.Unreadable: ErrorKind(500, "unreadable", "A stored item is damaged", ours=True),
-    errors.TooNew: ErrorKind(500, "too-new", "A stored item is of a later release", ours=True),
-    errors.NotFinished: ErrorKind(504, "not-finished", "The run has not ended within the time", "ask again"),
-    errors.QuarterjackError: ErrorKind(500, "internal", "An error of Quarterjack", ours=True),
-    **dict.fromkeys(_OF_WORKERS, _OURS),
-}
-_MEMBERS: Mapping[type[QuarterjackError], Sequence[str]] = {  # of the problems of these errors
-    errors.Forbidden: ("principal", "verb", "tenant", "job"),
-    errors.LimitExceeded: ("tenant", "most"),
-    errors.Throttled: ("tenant", "limit", "seconds", "most"),
-}
-_PRECONDITION = ErrorKind(412, "precondition-failed", "The resource is not as If-Match or If-None-Match says")
-_UNEXPECTED = ErrorKind(500, "internal", "An unexpected error; the log of the server has it", ours=True)
-INVALID_CREDENTIALS = ErrorKind(401, "invalid-credentials", "What the request says of its sender is not valid")
-REFUSALS: Mapping[int, ErrorKind] = {
-    400: ErrorKind(400, "malformed", "The request cannot be parsed"),
-    401: ErrorKind(401, "unauthenticated", "The request does not say who sends it"),
-    403: ErrorKind(403, "forbidden", "Not allowed"),
-    404: ErrorKind(404, "no-such-route", "The API has no such address"),
-    405: ErrorKind(405, "method-not-allowed", "The address does not take this method"),
-    412: _PRECONDITION,
-    413: ErrorKind(413, "too-large", "The body is too large"),
-    415: ErrorKind(415, "unsupported-media-type", "The body is not in a form that the API reads"),
-    421: ErrorKind(421, "foreign-host", "The request is for another host"),
-    429: ErrorKind(429, "too-many-requests", "The caller sends more requests than the API takes"),
-}
 
 
 class RefusedRequest(Exception):
@@ -172,21 +99,20 @@ class _Answered:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def kind_of(problem: QuarterjackError) -> ErrorKind:
-    """The kind of an error: its own, or that of the nearest class above it."""
-    return next(KINDS[cls] for cls in type(problem).__mro__ if cls in KINDS)
-
-
 def problem_response(kind: ErrorKind, detail: str, more: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+    content = json_bytes(_document(kind, detail, more))
+    return Response(content, kind.status, headers=dict(headers), media_type=MEDIA_TYPE)
+
+
+def _document(kind: ErrorKind, detail: str, more: Mapping[str, Any]) -> dict[str, Any]:
     said = {
         "type": f"urn:quarterjack:problem:{kind.code}",
         "title": kind.title,
         "status": kind.status,
         "code": kind.code,
+        "detail": detail,
     }
-    given = {name: value for name, value in more.items() if value is not None}
-    content = json_bytes({**said, "detail": detail, **given})
-    return Response(content, kind.status, headers=dict(headers), media_type=MEDIA_TYPE)
+    return said | {name: value for name, value in more.items() if value is not None}
 
 
 def refused(request: Request, refusal: RefusedRequest) -> Response:
@@ -195,26 +121,43 @@ def refused(request: Request, refusal: RefusedRequest) -> Response:
     return problem_response(refusal.kind, refusal.detail, more, refusal.headers)
 
 
+def problem_document(problem: QuarterjackError, request: Request) -> dict[str, Any]:
+    """The problem of a part of a request, of which other parts were done."""
+    kind = kind_of(problem)
+    answered = _answered(problem, kind, request)
+    _log_ours(problem, kind, request)
+    return _document(kind, answered.detail, answered.more)
+
+
 def explained(request: Request, problem: QuarterjackError) -> Response:
     """The answer to an error of the SDK."""
     kind = kind_of(problem)
     if isinstance(problem, errors.Conflict) and "if-match" in request.headers:
-        kind = _PRECONDITION
+        kind = PRECONDITION
     if isinstance(problem, errors.AlreadyExists) and kind.status == 409 and "if-none-match" in request.headers:
-        kind = _PRECONDITION
-    answered = _of_argument(problem) if isinstance(problem, InvalidInput) else _of_other(problem, kind, request)
-    for cls, names in _MEMBERS.items():
-        if isinstance(problem, cls):
-            answered.more |= {name: getattr(problem, name) for name in names}
-    if isinstance(problem, errors.LimitExceeded):
-        answered.more |= {"field": problem.limit, "value": problem.value, "remedy": problem.remedy}
+        kind = PRECONDITION
+    answered = _answered(problem, kind, request)
     if isinstance(problem, errors.Throttled):
         answered.headers["Retry-After"] = add_tenant_rate(problem, request.state.answer_headers)
     if kind.status == 503:
         answered.headers["Retry-After"] = str(_RETRY)
+    _log_ours(problem, kind, request)
+    return problem_response(kind, answered.detail, answered.more, answered.headers)
+
+
+def _log_ours(problem: QuarterjackError, kind: ErrorKind, request: Request) -> None:
     if kind.ours:
         log.error("api.error", extra={"path": request.url.path, "error": str(problem), "code": kind.code})
-    return problem_response(kind, answered.detail, answered.more, answered.headers)
+
+
+def _answered(problem: QuarterjackError, kind: ErrorKind, request: Request) -> _Answered:
+    answered = _of_argument(problem) if isinstance(problem, InvalidInput) else _of_other(problem, kind, request)
+    for cls, names in MEMBERS.items():
+        if isinstance(problem, cls):
+            answered.more |= {name: getattr(problem, name) for name in names}
+    if isinstance(problem, errors.LimitExceeded):
+        answered.more |= {"field": problem.limit, "value": problem.value, "remedy": problem.remedy}
+    return answered
 
 
 def _of_argument(problem: InvalidInput) -> _Answered:
@@ -284,7 +227,7 @@ def _methods_of(request: Request) -> list[str]:
 def _unexpected(request: Request, problem: Exception) -> Response:
     log.error("api.failed", extra={"path": request.url.path, "error": type(problem).__name__}, exc_info=problem)
     remedy = "ask the operators: the log of the server has the error"
-    return problem_response(_UNEXPECTED, "the server failed; its log has the error", {"remedy": remedy}, {})
+    return problem_response(UNEXPECTED, "the server failed; its log has the error", {"remedy": remedy}, {})
 
 
 def add_handlers(app: FastAPI) -> None:

@@ -22,6 +22,7 @@ from quarterjack.sdk.waits.links import RunLink, SignalLink
 from quarterjack.sdk.waits.signals import SignalReceipt
 from quarterjack.timing import PreviewRow
 from quarterjack.web.fields import DEFINITION
+from quarterjack.web.problems import Problem
 from quarterjack.web.shapes import Shape, as_json, page_model, shape
 from quarterjack.web.urls import cursor_in_url, run_in_url
 from quarterjack.why.answer import Answer
@@ -117,6 +118,24 @@ class Frozen(BaseModel):
     """The freeze of a tenant."""
 
     until: str | None = Field(description="UTC; null: there is no freeze")
+
+
+class ItemAnswer(BaseModel):
+    """What became of one item of a batch."""
+
+    number: int = Field(description="its place among the items, from 1")
+    run_id: str | None = Field(description="of its run; null: it was refused")
+    url_id: str | None = Field(description="the same as a segment of an address")
+    problem: Problem | None = Field(description="why it was refused; null: it has a run")
+
+
+class BatchAnswer(BaseModel):
+    """What became of a batch."""
+
+    id: str = Field(description="the Idempotency-Key, or a new one: the same items with it are submitted once")
+    items: list[ItemAnswer] = Field(description="in their order")
+    refused: int = Field(description="the number of items without a run")
+    on_end: str | None = Field(description="id of the run that starts when the last of them has ended")
 
 
 def items_model(of: type[BaseModel]) -> type[BaseModel]:

@@ -99,6 +99,7 @@ class Scene:
         self.at_hand: list[str] = []
         self.told: object = None  # the payload of an update that has returned
         self.told_at = 0  # UTC ms
+        self.link: tuple[str, str] | None = None  # id and token of a link
         self.unfinished = 0  # items of a map that had not ended at the same time, at the most
         self.wrong: list[str] = []  # what jobs of the scenario found
 

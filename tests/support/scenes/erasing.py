@@ -72,7 +72,8 @@ class ErasingScene:
 
     @staticmethod
     def _ask(ctx: Context, payload: Any) -> Any:
-        return [ctx.gather([ctx.submit("note", payload, step="child")]), ctx.wait_for("answer"), ctx.wait_for("other")]
+        mapped = [*ctx.map("note", [payload, payload * 100])]
+        return [ctx.gather([ctx.submit("note", mapped, step="child")]), ctx.wait_for("answer"), ctx.wait_for("other")]
 
     @staticmethod
     def _fail(ctx: Context, payload: Any) -> None:

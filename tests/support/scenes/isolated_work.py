@@ -45,6 +45,12 @@ def family(ctx: Context, payload: int) -> dict[str, Any]:
     return {"sums": [end["sum"] for end in ctx.gather(children)], "pid": os.getpid()}
 
 
+@registry.job("crowd", isolation="process")
+def crowd(ctx: Context, payload: int) -> dict[str, Any]:
+    items = ({"a": number, "b": 1} for number in range(payload))
+    return {"sums": [end["sum"] for end in ctx.map("add", items, at_a_time=2)], "pid": os.getpid()}
+
+
 @registry.job("add", isolation="process")
 def add(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
     return {"sum": payload["a"] + payload["b"], "pid": os.getpid(), "stdin": sys.stdin.read()}

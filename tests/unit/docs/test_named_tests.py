@@ -1,4 +1,4 @@
-"""The tests that the threat model names are there."""
+"""The tests that pages name are there."""
 
 from __future__ import annotations
 
@@ -15,3 +15,13 @@ def test_each_defence_of_the_threat_model_has_its_tests() -> None:
         files = re.findall(r"`([\w/]+\.py)`", text.partition("\nTests: ")[2])
         assert files, text.partition("\n")[0]
         assert not [file for file in files if not (ROOT / "tests" / file).is_file()]
+
+
+def test_each_point_of_pipelines_has_its_test() -> None:
+    one = page("docs/explanation/pipelines.md")
+    named = re.findall(r"\[(test_\w+)\]\(([\w/.]+)\)", one.text)
+    assert len(named) == len(re.findall(r"^\| .*test_", one.text, re.MULTILINE)) > 30
+    missing = [
+        name for name, link in named if f"def {name}(" not in (one.path.parent / link).read_text(encoding="utf-8")
+    ]
+    assert missing == []

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from quarterjack import Retry, Run, pipeline
+from quarterjack import Context, Retry, Run, pipeline
+from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.state.ending import cancel
@@ -223,6 +225,51 @@ def test_a_task_may_be_a_pipeline(line: Line) -> None:
     )
     assert line.run(200).run.state == "SUCCEEDED"
     assert line.payloads == {"i": 5, "b": {"succeeded": 1, "failed": 0, "skipped": 0}}
+
+
+def test_a_task_may_map_a_job_over_a_result(line: Line) -> None:
+    line.results["a"] = {"files": [f"f{number}" for number in range(25)]}
+    seen = list[str]()
+
+    @line.world.jobs.job("double")
+    def double(ctx: Context, payload: str) -> str:
+        seen.append(payload)
+        return payload * 2
+
+    line.publish(
+        {
+            "a": {"job": "ok"},
+            "b": {"job": "double", "map": {"over": "${a.result.files}", "at_a_time": 3}, "after": ["a"]},
+            "c": {"job": "ok", "payload": "${b.result[24]}", "after": ["b"]},
+        }
+    )
+    assert line.run(300).run.state == "SUCCEEDED"
+    assert sorted(seen) == sorted(line.results["a"]["files"])
+    assert line.payloads["c"] == "f24f24"
+
+
+@pytest.mark.parametrize("over", [[], ["x"], "${a.result}"])
+def test_a_map_over_few_items_or_none(line: Line, over: object) -> None:
+    line.results["a"] = []
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "map": {"over": over}, "after": ["a"]}})
+    assert line.run(200).run.state == "SUCCEEDED"
+
+
+def test_a_map_over_what_is_no_list_fails(line: Line) -> None:
+    line.results["a"] = {"no": "list"}
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "map": {"over": "${a.result}"}, "after": ["a"]}})
+    seen = line.run(200)
+    assert seen.run.state == "DEAD"
+    assert seen.task("b").reason == "Permanent: its items are no list, but dict"
+
+
+def test_a_map_fails_with_the_first_item_that_fails_for_good(line: Line) -> None:
+    line.world.jobs.job("fails", retry=ONCE)(lambda ctx, payload: 1 // payload)
+    line.publish({"a": {"job": "fails", "map": {"over": [1, 0, 2], "at_a_time": 1}}})
+    seen = line.run(200)
+    assert seen.run.state == "DEAD"
+    assert "ZeroDivisionError" in str(seen.task("a").reason)
+    assert seen.task("a").attempt == 1
 
 
 def test_a_pipeline_within_itself_ends(line: Line) -> None:
@@ -441,6 +488,15 @@ def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:
     run = line.world.scheduler.submit("ok")
     with pytest.raises(InvalidInput, match="and of no pipeline"):
         line.world.scheduler.pipeline_run(run.id)
+
+
+def test_a_job_of_the_scheduler_itself_is_known_to_every_worker(line: Line) -> None:
+    line.publish(DIAMOND)
+    CataloguePublisher(line.world.services, lambda now: list(sets_of([PublishedJob(name="ok")], "1", now))).publish(
+        line.world.clock()
+    )
+    run = line.world.scheduler.trigger("p")
+    assert line.world.scheduler.get_run(run.id).waits_because is None
 
 
 # Overlap, deadlines, fires.

@@ -785,7 +785,9 @@ def test_fcron_s_options_are_not_lost_for_the_lines_below() -> None:
     assert found.lines[2].notes == ("fcron's options in line 2 are left out",)
 
 
-@pytest.mark.parametrize("source", ["acme.cron.d", "acme.crontab", "acme.fcrontab", "acme.txt", "acme.sample"])
+@pytest.mark.parametrize(
+    "source", ["acme.cron.d", "acme.crontab", "acme.fcrontab", "acme.txt", "acme.sample", "acme.tab", "acme.cron.d.ex"]
+)
 def test_the_kind_of_a_file_is_no_part_of_its_schedules_names(source: str) -> None:
     (name,) = crontab("0 5 * * * root /bin/x\n", source).schedules
     assert re.fullmatch("acme/x-[0-9a-f]{4}", name)

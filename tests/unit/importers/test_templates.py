@@ -333,6 +333,10 @@ def test_a_manifest_with_placeholders_of_any_template_is_named(line: str, what: 
             "cron:\n# nightly\n- description: a\n  url: /b\n  schedule: every 6 hours\n",
             "t:1=.*is a cron.yaml of App Engine",
         ),
+        (
+            '{\n  "crons": [\n    {\n      "path": "/a",\n      "schedule": "30 03 * * *"\n    }\n  ]\n}\n',
+            "t:2=.*is a configuration of Vercel",
+        ),
         ("- hosts: all\n  tasks:\n  - name: a\n    cron:\n      name: b\n      job: c\n", "t:4=.*is a task of Ansible"),
         ("Nightly:\n\n```\n0 5 * * * /bin/a\n0 6 * * * /bin/b\n```\n", "t:3=.*is a text in Markdown"),
         ("#!/usr/bin/env bash\nA=1\ncrontab - <<X\n0 5 * * * a\n0 6 * * * b\nX\n", "t:3=.*is a line of a bash script"),

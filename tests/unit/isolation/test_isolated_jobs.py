@@ -71,6 +71,15 @@ def test_a_job_gathers_its_children(stage: Stage) -> None:
     assert [child.state for child in children] == [RunState.SUCCEEDED] * 2
 
 
+def test_a_job_maps_in_a_process_of_its_own(stage: Stage) -> None:
+    run = stage.run("crowd", 3)
+    assert (run.state, run.reason) == (RunState.PARKED, "waits for 3 items of map 'add', 2 at a time")
+    for _ in range(3):  # the first two items, the last one, and the slice that it wakes
+        stage.work()
+    ended = stage.scheduler.get_run(run.id)
+    assert (ended.state, ended.result["sums"], ended.attempt) == (RunState.SUCCEEDED, [1, 2, 3], 1)
+
+
 def test_a_typed_payload_arrives_converted(stage: Stage) -> None:
     run = stage.run("add-typed", Sum(1, 2))
     assert run.state is RunState.SUCCEEDED, run.error

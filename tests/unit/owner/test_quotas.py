@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from quarterjack import Retry, Scheduler, Settings
+from quarterjack import Context, Retry, Scheduler, Settings
 from quarterjack.domain.names import one_off_ref
 from quarterjack.domain.tenants.limits import QuotaWord
 from quarterjack.domain.times import MINUTE, SECOND
@@ -19,6 +19,7 @@ from quarterjack.errors import LimitExceeded, Throttled, Unavailable
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.state.tenants.quota import Quota, QuotaCount
 from quarterjack.testing import Crash
+from quarterjack.testing.process import Hand
 
 from tests.support.scenes.limited import impatient, limit
 from tests.support.scenes.world import Faults, World, crash, fails
@@ -573,3 +574,21 @@ def test_a_bucket_that_fails_is_not_hidden() -> None:
     faults.at("put", before=fails, times=None)
     with pytest.raises(Unavailable):
         world.owner(faults).submit("note", LARGE)
+
+
+def test_a_child_that_its_rate_refuses_takes_no_place() -> None:
+    world, refused = World(), list[str]()
+    limit(world, waiting_runs=10, runs_per_second=0.01, runs_burst=3)
+
+    @world.jobs.job("parent")
+    def parent(ctx: Context, payload: object) -> None:
+        for number in range(30):
+            try:
+                ctx.submit("note", step=f"c{number}")
+            except Throttled as problem:
+                refused.append(problem.limit)
+
+    impatient(world).submit("parent")
+    Hand(worker=world.worker()).work(most=1)
+    assert refused == ["runs_per_second"] * 28, "none by the places"
+    assert quota(world).taken <= 5

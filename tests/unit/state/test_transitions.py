@@ -26,8 +26,8 @@ def test_every_transition_is_here() -> None:
         function
         for module in (before_start, leasing, ending, waiting)
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__annotations__["return"] == "Transition" and not name.startswith("_")
         if function.__module__ == module.__name__
+        if function.__annotations__["return"] == "Transition" and not name.startswith("_")
     }
     assert {function.__name__.rstrip("_") for function in constructors} == {t.name for t, _ in ALL.values()}
 

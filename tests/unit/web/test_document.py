@@ -37,7 +37,7 @@ ELSEWHERE = {
     "list_running": "GET /runs?state=RUNNING",
     "compare_schedule": "POST /declarations/plan with one schedule",
     "update_schedule": "PATCH merges, and replaces by upsert_schedule",
-    "submit_all": "POST /runs of each; a body of 10,000 items is beyond what API Gateway takes",
+    "submit_all": "POST /batches, whose items are documents: submit_documents",
     "archive": "a stream without an end, which a request is not",
     "verify_audit": "an auditor's long work",
     "resend": "an operator's long work, of the installation",

@@ -11,7 +11,7 @@ from quarterjack import errors
 from quarterjack.errors import ExpressionError, InvalidInput, QuarterjackError, Unavailable
 from quarterjack.sdk.session import over
 from quarterjack.testing import Detail, Hook
-from quarterjack.web.problems import KINDS, kind_of
+from quarterjack.web.error_kinds import KINDS, kind_of
 from quarterjack.web.wording import shown
 
 from tests.support.api import NIGHTLY, Api

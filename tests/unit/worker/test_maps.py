@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from quarterjack import Context, Tenants
-from quarterjack.domain.run import RunRow, SiblingRows
+from quarterjack.domain.run import RunRow, RunState, SiblingRows
 from quarterjack.errors import ChildFailed, InvalidInput, Parking
 from quarterjack.fires.windows import keep
-from quarterjack.fires.windows.advance import advance
+from quarterjack.fires.windows.advance import item_ended
 from quarterjack.state.waits.window import MAX_ITEMS
 from quarterjack.testing import Crash
 from quarterjack.worker.execution import maps
@@ -392,6 +392,18 @@ def test_the_timer_finds_an_item_whose_end_nobody_told() -> None:
     assert world.row(run.id).state == "DEAD"
 
 
+def test_the_timer_finds_the_end_of_a_parked_item_whose_end_nobody_told() -> None:
+    """It has no message that would come back."""
+    world = Mapping()
+    world.jobs.job("tries")(lambda ctx, payload: len(ctx.map("ask", [None], return_exceptions=True)))
+    run = world.scheduler.submit("tries")
+    world.work()
+    with pytest.raises(Crash):
+        world.owner(Faults().at("mark_ended", before=crash)).cancel_run(str(world.items(run)[0].ref))
+    world.live(200)
+    assert world.scheduler.get_run(run.id).result == 1
+
+
 def test_the_timer_claims_and_sends_what_a_process_left() -> None:
     """An end without a message, of a process that dies after it has let the next item in."""
     world = Mapping()
@@ -422,20 +434,40 @@ def test_ends_at_the_same_time_are_counted_together() -> None:
 def test_who_loses_the_race_counts_all_that_have_ended_with_its_next_write() -> None:
     world, faults = Mapping(), Faults()
     run = world.mapped([*range(300)], at_a_time=250)
-    ref, waits = world.window(run).ref, world.services.waits
+    ended = {row.child_no: replace(row, state=RunState.SUCCEEDED) for row in world.items(run)}
 
     def meanwhile() -> None:
         """Two items of other hundreds end: one is counted, the process of the other is about to."""
-        counted = waits.mark_new(ref, 150, world.clock(), "S")
-        assert counted is not None
-        assert advance(ref, world.services, world.clock, ends=counted) is not None
-        waits.mark_new(ref, 250, world.clock(), "S")
+        item_ended(ended[150], world.services, world.clock)
+        world.services.waits.mark_new(world.window(run).ref, 250, world.clock(), "S")
 
-    services = world.process(faults.at("write_record", before=meanwhile))
-    after = advance(ref, services, world.clock, ends=waits.mark_new(ref, 1, world.clock(), "S"))
-    assert after is not None
+    item_ended(ended[1], world.process(faults.at("write_record", before=meanwhile)), world.clock)
+    after = world.window(run)
     assert (after.cursor, len(after.open), faults.verbs().count("write_record")) == (253, 250, 2)
     assert {1, 150, 250}.isdisjoint(after.open)
+    assert (after.let_in_by(150), after.let_in_by(1)) == ([251], [252, 253])
+
+
+def test_a_message_that_comes_twice_sends_nothing_again() -> None:
+    """Else it would send an item a second time, whose second message does the same, without an end."""
+    world = Mapping()
+    run = world.mapped([*range(30)], at_a_time=5)
+    world.take()
+    first = world.items(run)[0]
+    before = len(world.memory.messages())
+    item_ended(first, world.services, world.clock)
+    assert len(world.memory.messages()) == before
+
+
+def test_an_item_that_the_queue_did_not_take_is_sent_when_the_end_is_told_again() -> None:
+    world = Mapping()
+    run = world.mapped([*range(3)], at_a_time=1)
+    faults = Faults().at("send", throttle=range(10), times=None)
+    world.take(world.worker(faults))
+    assert (world.window(run).open, len(world.memory.messages())) == ((2,), 1)
+    world.wait(11)
+    world.work()  # without a tick
+    assert world.state(run) == "SUCCEEDED"
 
 
 def test_a_job_that_could_not_park_goes_on_with_its_map() -> None:

@@ -10,6 +10,7 @@ import typer
 from quarterjack.cli.exits import code_of_run
 from quarterjack.cli.parameters import DryRun, Key, Payload, RunId, Strict, Yes, matching, payload_of, read_payload
 from quarterjack.cli.runs.answers import complete, fail, heartbeat, links, make_link, revoke_link, signal
+from quarterjack.cli.runs.batches import submit_all
 from quarterjack.cli.runs.history import print_transition
 from quarterjack.cli.runs.listing import list_
 from quarterjack.cli.runs.logs import logs, show_traceback
@@ -211,4 +212,5 @@ def _cancel_many(
 for _command in (signal, complete, fail, heartbeat, links, revoke_link, tail):
     app.command()(_command)
 app.command("link")(make_link)
+app.command()(submit_all)
 app.command()(logs)

@@ -8,7 +8,7 @@ from typing import Any
 from quarterjack.domain.job import Context, Job
 from quarterjack.domain.names import MAP, PIPELINE
 from quarterjack.domain.policies import Policies, Retry
-from quarterjack.errors import Permanent
+from quarterjack.errors import ChildFailed, InvalidInput, Permanent
 
 _POLICIES = Policies(retry=Retry(max_attempts=100, cap=60.0))  # what fails for good is a task, and that is permanent
 
@@ -37,6 +37,12 @@ def _run_pipeline(ctx: Context, payload: Any) -> Any:
     return {word: ended[word] for word in ("succeeded", "failed", "skipped")}
 
 
-def _map(ctx: Any, payload: Any) -> Any:
-    """Run the job once for each item; the results in the order of the items."""
-    return list(ctx.map(ctx.job.removeprefix(MAP), payload["items"], at_a_time=payload["at_a_time"]))
+def _map(ctx: Context, payload: Any) -> Any:
+    """Run the job once for each item; the results in the order of the items. What fails would fail again: items have their own retries."""
+    items = payload["items"]
+    if not isinstance(items, list):
+        raise Permanent(f"its items are no list, but {type(items).__name__}")
+    try:
+        return list(ctx.map(ctx.job.removeprefix(MAP), items, at_a_time=payload["at_a_time"]))
+    except (ChildFailed, InvalidInput) as problem:
+        raise Permanent(str(problem)) from problem

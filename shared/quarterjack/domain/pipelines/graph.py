@@ -70,7 +70,7 @@ class Task:
         """What its run's payload is made from."""
         if self.map is None:
             return self.payload
-        return {"items": self.map.over, "at_a_time": self.map.at_a_time, "payload": self.payload}
+        return {"items": self.map.over, "at_a_time": self.map.at_a_time}
 
     @cached_property
     def references(self) -> tuple[Reference, ...]:

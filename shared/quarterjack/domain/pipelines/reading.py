@@ -120,7 +120,7 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
         join=word(Join, "join", words.get("join") or Join.ALL),
         when=when,
         optional=check_flag("optional", words.get("optional") or False),
-        map=_map(words.get("map"), pipeline),
+        map=_map(words.get("map"), pipeline, has_payload=words.get("payload") is not None),
         queue=None if queue is None else check_queue(queue),
         policies=overrides(retry=retry, **policies),
     )
@@ -133,13 +133,15 @@ def _job(job: object) -> str:
     return name
 
 
-def _map(given: Any, pipeline: object) -> MapSpec | None:
+def _map(given: Any, pipeline: object, *, has_payload: bool) -> MapSpec | None:
     if given is None:
         return None
     if not isinstance(given, Mapping) or "over" not in given or set(given) - {"over", "at_a_time"}:
         raise InvalidInput("map", given, "is no map", 'write map: {over: "${orders.result}", at_a_time: 100}')
     if pipeline is not None:
         raise InvalidInput("map", given, "does not go with a pipeline", "map a job")
+    if has_payload:
+        raise InvalidInput("payload", "…", "does not go with a map", "its items are the payloads: put it into each")
     return MapSpec(
         over=given["over"],
         at_a_time=check_whole("map.at_a_time", given.get("at_a_time", 100), 1, MOST_AT_A_TIME),

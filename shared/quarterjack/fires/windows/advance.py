@@ -6,8 +6,8 @@ The window is written under its version: of several processes one succeeds with 
 that loses the race counts the ends of all others with its next write, or finds that another has counted its own.
 
 a process dies                  why nothing is lost
-after the mark                  its message comes back, finds the mark, and checks the whole window
-after the window was written    the same: it claims the items without a run, and sends the others again
+after the mark                  its message comes back, and counts it
+after the window was written    its message comes back, finds the mark, and claims and sends the items that its end let in
 an end without a message        the timer of the parent's wait checks the whole window
 the worker that begins a map    the first items have agenda entries, until they are sent: the parent may never park
 """
@@ -21,17 +21,21 @@ from dataclasses import replace
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import one_off_message, send
 from quarterjack.fires.windows.items import read_payloads
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.park import LETTERS, MAX_WAIT
 from quarterjack.state.waits.window import RECORD, ItemWindow, map_of
+from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.records import Record
+from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
 _ROUNDS = 10  # writes that others may win, before the end is told again later
+_SENT = 5 * SECOND  # ms after its claim by which an item was sent, unless that failed: then the end is told 10 s later
 _PART = 100  # items that are claimed and sent at a time
 
 
@@ -50,67 +54,89 @@ def open_window(window: ItemWindow, services: Services, clock: Clock) -> ItemWin
 
 def item_ended(run: RunRow, services: Services, clock: Clock) -> RunRef | None:
     """Tell the window that a run of it has ended: the parent, if all have, and it is to be woken. Raises Unavailable."""
-    ref = map_of(run)
-    if ref is None or run.child_no is None:
+    ref, number = map_of(run), run.child_no
+    if ref is None or number is None:
         return None
-    marks = services.waits.mark_new(ref, run.child_no, clock(), LETTERS.get(run.state, LETTERS[RunState.SUCCEEDED]))
-    window = advance(ref, services, clock, ends=marks)
+    letter = LETTERS.get(run.state, LETTERS[RunState.SUCCEEDED])
+    marks = services.waits.mark_new(ref, number, clock(), letter)
+    window = _counted(ref, number, marks or {number: letter}, services, clock)
+    if (
+        window is not None and marks is None
+    ):  # who has marked it may have died before the items that it let in were sent
+        old = clock() - _SENT
+        found = _checked(window, window.let_in_by(number), services)
+        waiting = [each for each in found.waiting if each.created_at < old]
+        _start(window, found.missing, waiting, services, clock)
     return window.parent if window is not None and window.is_over else None
 
 
-def advance(
-    ref: RunRef, services: Services, clock: Clock, *, ends: Mapping[int, str] | None = None
-) -> ItemWindow | None:
-    """Let the next items in for those that have ended; the window as it is then. None: there is none. Raises Unavailable.
+def _counted(ref: RunRef, number: int, ends: Mapping[int, str], services: Services, clock: Clock) -> ItemWindow | None:
+    """The window without an item that has ended, and with those that it lets in; None: there is none. ``ends``: also of others."""
+    for _ in range(_ROUNDS):
+        window = read_window(ref, services)
+        if window is None or number not in window.open:  # another process has counted it, and starts what follows
+            return window
+        after = window.counted(ends)
+        if _may_start(after, services):
+            after = after.entered(number)
+        if write_window(after, services, clock):
+            _start(after, range(window.cursor + 1, after.cursor + 1), (), services, clock)
+            return after
+        ends = {**ends, **services.waits.ends(ref, window.open)}
+    raise _moving(ref)
 
-    ``ends``: marks of items, by number, of which one was just written. None: the rows of all items in the window are read, items
-    without a run are claimed, and those that wait for a worker are sent again.
+
+def advance(ref: RunRef, services: Services, clock: Clock) -> ItemWindow | None:
+    """Check the whole window; it as it is then. None: there is none. Raises Unavailable.
+
+    The rows of all its items are read: items without a run are claimed, and those that wait for a worker are sent again.
     """
-    known = ends
     for _ in range(_ROUNDS):
         window = read_window(ref, services)
         if window is None:
             return None
-        found, again = (_checked(window, services)) if known is None else (known, _Again())
-        after = window.counted(found)
-        if known is not None and after == window:  # another process has counted it, and starts what follows
-            return window
-        if after.room and _may_start(after, services):
+        found = _checked(window, window.open, services)
+        after = window.counted(found.ends)
+        if _may_start(after, services):
             after = after.entered()
         if after == window or write_window(after, services, clock):
             entered = range(window.cursor + 1, after.cursor + 1)
-            _start(after, [*again.missing, *entered], again.waiting, services, clock)
+            _start(after, [*found.missing, *entered], found.waiting, services, clock)
             return after
-        if known is not None:
-            known = {**known, **services.waits.ends(ref, window.open)}
-    raise Unavailable(f"the window of map {ref} changed {_ROUNDS} times meanwhile; its ends are counted again later")
+    raise _moving(ref)
 
 
-class _Again:
-    """What a check of a window found to do: items without a run, and runs that wait for a worker."""
-
-    def __init__(self, missing: Sequence[int] = (), waiting: Sequence[RunRow] = ()) -> None:
-        self.missing, self.waiting = missing, waiting
+def _moving(ref: RunRef) -> Unavailable:
+    return Unavailable(f"the window of map {ref} changed {_ROUNDS} times meanwhile; its ends are counted again later")
 
 
-def _checked(window: ItemWindow, services: Services) -> tuple[Mapping[int, str], _Again]:
-    """The ends of items in the window, by their marks and their rows; and what is left to do for the others."""
-    if not window.open:
-        return {}, _Again()
-    ends = dict(services.waits.ends(window.ref, window.open))
-    refs = {number: window.item(number) for number in window.open if number not in ends}
-    looked = services.ledger.look([*refs.values()])
+@value(kw_only=True)
+class CheckedItems:
+    """What a check of items in a window found."""
+
+    ends: Mapping[int, str]  # letters of those that have ended, by number
+    missing: Sequence[int]  # without a run
+    waiting: Sequence[RunRow]  # for a worker
+
+
+def _checked(window: ItemWindow, numbers: Sequence[int], services: Services) -> CheckedItems:
+    """By their marks and their rows. Raises Unavailable."""
+    ends = dict(services.waits.ends(window.ref, numbers)) if numbers else {}
+    refs = {number: window.item(number) for number in numbers if number not in ends}
+    looked = services.ledger.look([*refs.values()]) if refs else BatchReadResult()
     if looked.unanswered:
         raise Unavailable(f"the items of map {window.ref} could not be read; try again")
     rows = {number: looked.found.get(ref) for number, ref in refs.items()}
     ends |= {number: LETTERS[row.state] for number, row in rows.items() if row is not None and row.is_terminal}
     missing = [number for number, row in rows.items() if row is None]
     waiting = [row for row in rows.values() if row is not None and row.state is RunState.QUEUED]
-    return ends, _Again(missing, waiting)
+    return CheckedItems(ends=ends, missing=missing, waiting=waiting)
 
 
 def _may_start(window: ItemWindow, services: Services) -> bool:
-    """Whether further items may start: the parent has not ended, and nobody has asked for its cancellation."""
+    """Whether there is room, the parent has not ended, and nobody has asked for its cancellation."""
+    if not window.room:
+        return False
     looked = services.ledger.look([window.parent])  # without its payload
     if looked.unanswered:
         raise Unavailable(f"the parent of map {window.ref} could not be read; try again")

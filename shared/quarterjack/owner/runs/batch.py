@@ -24,7 +24,7 @@ from quarterjack.fires.gates import admitted
 from quarterjack.fires.parking import notify_waiting
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, wait_timer
 from quarterjack.state.waits.batch import REFUSED, counts_of
-from quarterjack.state.waits.park import BATCH, MAX_WAIT, batch_size
+from quarterjack.state.waits.park import BATCH, batch_size, submitted_parked
 from quarterjack.stores.siblings import new_run
 from quarterjack.values import value
 
@@ -52,18 +52,10 @@ def put_batch_run(run: RunRow, size: int, context: FireContext) -> RunRow:
     Raises KeyReused (it waits for another batch, or has another job), Unavailable.
     """
     services, now = context.services, context.clock()
-    batch, wake_at = run.ref.owner.partition("/~")[2], now + MAX_WAIT
-    run = replace(
-        run,
-        state=RunState.PARKED,
-        awaits=f"{BATCH}{size}",
-        reason=f"waits for {size:,} items of batch {batch}",
-        wait_no=1,
-        wake_at=wake_at,
-        parked_at=now,
-        not_before=wake_at,
-        payload=counts_of(batch, size),
-    )
+    batch = run.ref.owner.partition("/~")[2]
+    reason = f"waits for {size:,} items of batch {batch}"
+    run = replace(run, payload=counts_of(batch, size))
+    run = submitted_parked(run, awaits=f"{BATCH}{size}", reason=reason, now=now)
     timer = put_entry(wait_timer(run, services, now), services)
     existing = services.ledger.submit(run)
     if existing is None:

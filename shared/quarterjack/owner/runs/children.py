@@ -66,12 +66,9 @@ def submit_child(parent: RunRow, request: ChildRequest, services: Services, cloc
     check_priority(request.policies.priority, tenant, services, now)
     if parent.ref == child_ref(parent.ref, request.step):
         raise InvalidInput("step", request.step, "names the run itself", "give the child another step")
-    for refused in (
-        throttle(tenant, RateWord.RUNS, services, now),
-        take_place(tenant, services, now, has_history=True),
-    ):
-        if refused is not None:
-            raise refused
+    refused = throttle(tenant, RateWord.RUNS, services, now) or take_place(tenant, services, now, has_history=True)
+    if refused is not None:
+        raise refused
     context = FireContext(services=services, clock=clock, caller=role("worker"))
     ref = child_ref(parent.ref, request.step)
     is_small = size(request.payload) <= INLINE_PAYLOAD

@@ -22,7 +22,7 @@ from dataclasses import replace
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import OnDuplicate, Overrides
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.times import SECOND, from_ms
+from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict
 from quarterjack.fires.context import LOOKAHEAD, FireContext, run_must_exist
 from quarterjack.fires.parking import notify_waiting
@@ -38,7 +38,7 @@ from quarterjack.owner.runs.submit import (
     wait_timer,
 )
 from quarterjack.state.before_start import resubmit
-from quarterjack.state.waits.park import MAX_WAIT, RUN
+from quarterjack.state.waits.park import RUN, leased_from, submitted_parked
 from quarterjack.state.waits.unique import KeyHolders, UniqueSpec, has_begun, holders
 from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.stores.unique_keys import UniqueKey
@@ -146,17 +146,8 @@ def _was_put(run: RunRow, key: UniqueKey, context: FireContext) -> bool:
 def _put_follower(run: RunRow, key: UniqueKey, first: RunRow, context: FireContext) -> RunRow | None:
     """Put the run that starts when the first one has ended. It waits as a run that has parked."""
     services, now = context.services, context.clock()
-    wake_at = now + MAX_WAIT
-    run = replace(
-        run,
-        state=RunState.PARKED,
-        awaits=f"{RUN}{first.ref}",
-        reason=f"waits for the end of run {first.ref}",
-        wait_no=1,
-        wake_at=wake_at,
-        parked_at=now,
-        not_before=_waits_until(run, wake_at),
-    )
+    reason = f"waits for the end of run {first.ref}"
+    run = submitted_parked(run, awaits=f"{RUN}{first.ref}", reason=reason, now=now, deadline=_deadline(run))
     timer = put_entry(wait_timer(run, services, now), services)
     if not _was_put(run, key, context):
         services.agenda.remove([timer])
@@ -166,10 +157,8 @@ def _put_follower(run: RunRow, key: UniqueKey, first: RunRow, context: FireConte
     return notify_waiting(run.ref, services, context.clock) or run
 
 
-def _waits_until(run: RunRow, wake_at: int) -> int:
-    """UTC ms from which a parked run may be leased: the end of its wait, or of its deadline, by which it is expired."""
-    deadline = Overrides.parse(run.overrides).deadline
-    return wake_at if deadline is None else min(wake_at, run.due + int(deadline * SECOND) + 1)
+def _deadline(run: RunRow) -> float | None:
+    return Overrides.parse(run.overrides).deadline
 
 
 # A run that has not begun gets another payload.
@@ -182,7 +171,7 @@ def _resubmitted(run: RunRow, store: StorePayload, seen: RunRow, context: FireCo
     beside = text if text is not None and size(text) > INLINE_PAYLOAD else None
     order = replace(
         run,
-        not_before=_waits_until(run, seen.wake_at or 0) if is_parked else run.due,
+        not_before=leased_from(seen.wake_at or 0, due=run.due, deadline=_deadline(run)) if is_parked else run.due,
         payload=None if beside is not None else text,
         payload_ref=place,
         payload_beside=beside is not None,

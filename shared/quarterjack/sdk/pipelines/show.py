@@ -48,6 +48,8 @@ def _task(state: PipelineState, number: int, *, masked: bool) -> TaskRun:
         started_at=_at(None if row is None else row.started_at),
         ended_at=_at(None if row is None else row.ended_at),
         optional=task.optional,
+        join=str(task.join),
+        when=None if masked else task.when,
     )
 
 

@@ -28,6 +28,8 @@ class TaskRun:
     started_at: datetime | None = None  # UTC, of the first attempt
     ended_at: datetime | None = None  # UTC
     optional: bool = False  # whether its failure counts as its end
+    join: str = "all"  # when it starts by the ends of ``after``: "all", "any", "none_failed" or "done"
+    when: str | None = None  # its condition; None: it has none, or the caller may not read-payloads
 
     @property
     def duration(self) -> timedelta | None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
@@ -18,12 +18,18 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput, QuarterjackError
+from quarterjack.owner.runs.batch import (
+    BatchItem,
+    ItemResult,
+    close_batch,
+    put_batch_run,
+    refused_for_good,
+    submit_many,
+)
 from quarterjack.owner.runs.submit import SameTime
 from quarterjack.sdk.session import over
 from quarterjack.sdk.submissions.submit import SubmitMethods
-
-if TYPE_CHECKING:
-    from quarterjack.owner.runs.batch import BatchItem, ItemResult
+from quarterjack.state.waits.batch import counts_of, item_id
 
 MAX_ITEMS = 10_000  # of one call
 _STEP = 0.1  # seconds of patience that are not counted
@@ -119,9 +125,6 @@ class BatchMethods(SubmitMethods):
         >>> harness.scheduler.get_run(batch.on_end).result
         '2 of 2'
         """
-        from quarterjack.owner.runs.batch import close_batch, refused_for_good  # noqa: PLC0415 (who submits no batch does not load it)
-        from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (as above)
-
         given = _checked_items(items)
         batch_id = uuid.uuid4().hex if idempotency_key is None else _checked_key(idempotency_key)
         after = None if on_end is None else self._put_batch_run(on_end, batch_id, len(given))
@@ -139,20 +142,18 @@ class BatchMethods(SubmitMethods):
         )
 
     def _put_batch_run(self, on_end: str | Callable[[Context, Any], object], batch_id: str, size: int) -> RunRow:
-        from quarterjack.owner.runs.batch import put_batch_run  # noqa: PLC0415 (who submits no batch does not load it)
-        from quarterjack.state.waits.batch import counts_of  # noqa: PLC0415 (who submits no batch does not load it)
-
-        self._access.check(Verb.SUBMIT, self._checks.named_job(on_end))
-        job, now = self._checks.job_name(on_end), self.session.clock()
-        sample = json.loads(counts_of(batch_id, size))
-        run, _ = self._ordered(job, sample, batch_id, (now, now), Overrides(), None)
+        now = self.session.clock()
+        try:
+            self._access.check(Verb.SUBMIT, self._checks.named_job(on_end))
+            sample = json.loads(counts_of(batch_id, size))
+            run, _ = self._ordered(self._checks.job_name(on_end), sample, batch_id, (now, now), Overrides(), None)
+        except InvalidInput as problem:  # about its job, or its payload
+            raise problem.about("on_end") from None
         self._take(RateWord.RUNS)
         return put_batch_run(run, size, self._context)
 
     def _existing(self, given: Sequence[Submission], batch_id: str) -> frozenset[RunRef]:
         """The runs that an earlier call with this key has put: they take no token of the tenant's rate again. Raises Unavailable."""
-        from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (who submits no batch does not load it)
-
         numbers = [number for number, item in enumerate(given, 1) if item.idempotency_key is None]
         looked = self.session.services.ledger.look([one_off_ref(self.tenant, item_id(batch_id, n)) for n in numbers])
         return frozenset(looked.found)
@@ -160,8 +161,6 @@ class BatchMethods(SubmitMethods):
     def _submit_items(
         self, given: Sequence[Submission], batch_id: str, parent: str | None, existing: Collection[RunRef]
     ) -> Mapping[int, ItemResult]:
-        from quarterjack.owner.runs.batch import submit_many  # noqa: PLC0415 (who submits no batch does not load it)
-
         results: dict[int, ItemResult] = {}
         orders: dict[int, BatchItem] = {}
         numbers: dict[str, int] = {}  # of the items, by the ids of their runs
@@ -188,9 +187,6 @@ class BatchMethods(SubmitMethods):
         self, item: Submission, number: int, batch_id: str, parent: str | None, existing: Collection[RunRef]
     ) -> BatchItem:
         """The checked run of an item; a large payload is stored. Raises InvalidInput, Forbidden, Throttled, Unavailable."""
-        from quarterjack.owner.runs.batch import BatchItem  # noqa: PLC0415 (who submits no batch does not load it)
-        from quarterjack.state.waits.batch import item_id  # noqa: PLC0415 (who submits no batch does not load it)
-
         if parent is not None and item.idempotency_key is not None:
             problem = "was given with on_end: a run that exists is in no batch"
             raise InvalidInput(

@@ -13,9 +13,10 @@ A run can also be submitted PARKED, to start when another run has ended (``RUN``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.times import DAY, HOUR, MINUTE
+from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.state.transition import (
     NOT_CANCELLED,
     Absent,
@@ -68,6 +69,34 @@ class WaitSpec:
     )
     asked: str | None = None  # JSON text: the latest requests of its job, in their order
     asked_before: int = 0  # the number of earlier ones, which lie beside the row
+
+
+def deadline_over(due: int, deadline: float) -> int:
+    """UTC ms from which a run is EXPIRED in place of leased. ``due``: UTC ms, ``deadline``: seconds after that."""
+    return due + int(deadline * SECOND) + 1
+
+
+def leased_from(wake_at: int, *, due: int, deadline: float | None) -> int:
+    """UTC ms from which a parked run may be leased: the end of its wait, or that of its deadline, by which it is expired.
+
+    ``due``: UTC ms, ``deadline``: seconds after that.
+    """
+    return wake_at if deadline is None else min(wake_at, deadline_over(due, deadline))
+
+
+def submitted_parked(run: RunRow, *, awaits: str, reason: str, now: int, deadline: float | None = None) -> RunRow:
+    """A run as it is put that waits for other runs before it starts."""
+    wake_at = now + MAX_WAIT
+    return replace(
+        run,
+        state=RunState.PARKED,
+        awaits=awaits,
+        reason=reason,
+        wait_no=1,
+        wake_at=wake_at,
+        parked_at=now,
+        not_before=leased_from(wake_at, due=run.due, deadline=deadline),
+    )
 
 
 def park(*, fence: int, number: int, now: int, wait: WaitSpec) -> Transition:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 from quarterjack.domain.names import RunRef, one_off_ref, parse_run_id
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.state.waits.asked import MAPPED
 from quarterjack.state.waits.batch import item_ref
-from quarterjack.state.waits.park import LETTERS, numbers, ranges
+from quarterjack.state.waits.park import LETTERS
 from quarterjack.values import value
 
 MAX_ITEMS = 100_000
@@ -52,6 +53,7 @@ class ItemWindow:
 
     cursor: int = 0  # number of the item that entered the window last; 0 before the first
     open: tuple[int, ...] = ()  # numbers of the items in the window, ascending
+    let_in: tuple[int, ...] = ()  # for each of these the item whose end let it in; 0: the begin, or a check, did
     failed: int = 0  # items that ended without success
     first_failed: int | None = None  # of these the first in the order of items
     kept_since: int | None = None  # the last pass that keeps ended items for longer: see ``fires.windows.keep``
@@ -84,26 +86,45 @@ class ItemWindow:
         return replace(
             self,
             open=tuple(number for number in self.open if number not in ends),
+            let_in=tuple(by for number, by in zip(self.open, self.let_in, strict=True) if number not in ends),
             failed=self.failed + len(failed),
             first_failed=min(firsts, default=None),
         )
 
-    def entered(self) -> Self:
-        """With the next items in the window, as far as there is room."""
+    def entered(self, by: int = 0) -> Self:
+        """With the next items in the window, as far as there is room. ``by``: the item whose end lets them in."""
         cursor = self.cursor + self.room
-        return replace(self, cursor=cursor, open=(*self.open, *range(self.cursor + 1, cursor + 1)))
+        new = range(self.cursor + 1, cursor + 1)
+        return replace(self, cursor=cursor, open=(*self.open, *new), let_in=(*self.let_in, *(by for _ in new)))
+
+    def let_in_by(self, number: int) -> list[int]:
+        """The items in the window that the end of an item let in."""
+        return [each for each, by in zip(self.open, self.let_in, strict=True) if by == number]
 
     def as_body(self) -> dict[str, Any]:
         """JSON-able, without the version, which is the record's; fields without a value are left out."""
-        given = {name: getattr(self, name) for name in _PLAIN} | {"parent": str(self.parent), "open": ranges(self.open)}
+        given = {name: getattr(self, name) for name in _PLAIN} | {"parent": str(self.parent)}
+        given["open"] = _packed(after - before for before, after in pairwise((0, *self.open)))
+        given["let_in"] = _packed(by and number - by for number, by in zip(self.open, self.let_in, strict=True))
         return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
     def of_body(cls, ref: RunRef, body: Mapping[str, Any], version: int) -> Self:
         """The reverse of ``as_body``; keys of a later release are ignored."""
         known = {name: body[name] for name in _PLAIN if name in body}
-        entered = tuple(numbers(body["open"])) if body["open"] else ()
-        return cls(**known, ref=ref, parent=parse_run_id(body["parent"]), open=entered, version=version)
+        entered = tuple(accumulate(_unpacked(body["open"])))
+        by = [back and number - back for number, back in zip(entered, _unpacked(body["let_in"]), strict=True)]
+        parent = parse_run_id(body["parent"])
+        return cls(**known, ref=ref, parent=parent, open=entered, let_in=tuple(by), version=version)
+
+
+def _packed(numbers: Iterable[int]) -> str:
+    """Small numbers as a short text, so that a window of a hundred items is less than 1 KB."""
+    return " ".join(f"{number:x}" for number in numbers)
+
+
+def _unpacked(text: str) -> list[int]:
+    return [int(each, 16) for each in text.split()]
 
 
 def map_ref(parent: RunRef, step: str) -> RunRef:

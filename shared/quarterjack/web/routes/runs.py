@@ -1,4 +1,4 @@
-"""Runs: submit, find, read, wait; cancel, retry, replay, reschedule."""
+"""Runs: submit one or many, find, read, wait; cancel, retry, replay, reschedule."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from quarterjack.apply.fields import RETRY
 from quarterjack.domain.history.entry import RunKind
-from quarterjack.domain.policies import Delivery, OnDuplicate, Priority, Retry, Start
+from quarterjack.domain.policies import Delivery, OnDuplicate, Priority, Start
 from quarterjack.domain.run import RunState
-from quarterjack.errors import InvalidInput, NotFinished
+from quarterjack.errors import Forbidden, NotFinished, Throttled, Unavailable
 from quarterjack.sdk.runs import pauses_until_ended
+from quarterjack.sdk.submissions.documents import retry_of, submit_documents
+from quarterjack.sdk.submissions.many import MAX_ITEMS, SubmittedBatch, SubmittedItem
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.fields import (
@@ -35,6 +36,7 @@ from quarterjack.web.fields import (
     Seconds,
     one_of_these,
 )
+from quarterjack.web.problems import problem_document
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import run_in_url
 
@@ -74,6 +76,21 @@ class SubmitRequest(ApiBody):
         None, gt=0, description="seconds from its submission for which a run has the key"
     )
     on_duplicate: OnDuplicate | None = Field(None, description="if a run has the key; left out: return")
+
+
+class BatchRequest(ApiBody):
+    """Runs to submit."""
+
+    items: list[Any] = Field(
+        min_length=1,
+        max_length=MAX_ITEMS,
+        description="each as the body of `POST /runs`, without `unique`; it may have an `idempotency_key`, but not with `on_end`",
+        json_schema_extra={"items": {"type": "object"}},
+        examples=[[{"job": "mails.send", "payload": "Ada"}, {"job": "mails.send", "payload": "Bob", "delay": 60}]],
+    )
+    on_end: str | None = Field(
+        None, pattern=NAME, description="job of one run that starts when the last item has ended, with the counts"
+    )
 
 
 class RunsQuery(PageQuery):
@@ -116,9 +133,44 @@ def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Respo
     """Run a job once: now, at a time, or after a delay."""
     given = body.given()
     if given.get("retry") is not None:
-        given["retry"] = _retry(given["retry"])
+        given["retry"] = retry_of(given["retry"])
     run = call.scheduler.submit(**given, idempotency_key=key)
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
+
+
+@router.post("/batches", responses=answers(views.BatchAnswer))
+def submit_batch(call: Call, body: BatchRequest, key: IdempotencyKey = None) -> Response:
+    """Submit up to 10,000 runs in one request. Each item is answered: with its run, or with the problem for which it was refused.
+
+    A body has at most 1 MiB. The same request with the same Idempotency-Key submits nothing twice: send it again if its answer was lost,
+    or if items were refused as `throttled` or `unavailable`. If all were refused as that, or as `forbidden`, so is the request.
+    """
+    done = submit_documents(call.scheduler, body.items, idempotency_key=key, on_end=body.on_end)
+    _raise_if_none(done)
+    return call.answer(
+        {
+            "id": done.id,
+            "items": [_item_answer(item, call) for item in done.items],
+            "refused": len(done.refused),
+            "on_end": done.on_end,
+        }
+    )
+
+
+def _item_answer(item: SubmittedItem, call: ApiCall) -> dict[str, Any]:
+    return {
+        "number": item.number,
+        "run_id": item.run_id,
+        "url_id": None if item.run_id is None else run_in_url(item.run_id),
+        "problem": None if item.error is None else problem_document(item.error, call.request),
+    }
+
+
+def _raise_if_none(done: SubmittedBatch) -> None:
+    """Raise the error of the first item if each was refused, and for what is no matter of an item."""
+    problems = [item.error for item in done.items]
+    if problems[0] is not None and all(isinstance(each, (Forbidden, Throttled, Unavailable)) for each in problems):
+        raise problems[0]
 
 
 @router.get("/runs", responses=answers(views.RUNS))
@@ -208,13 +260,3 @@ async def _ended(call: ApiCall, run: str, seconds: float) -> bool:
 async def _in_threads(items: Iterator[float]) -> AsyncIterator[float]:
     while (item := await run_in_threadpool(next, items, None)) is not None:
         yield item
-
-
-def _retry(words: dict[str, Any]) -> Retry:
-    for word in words:
-        if word not in RETRY:
-            raise InvalidInput(f"retry.{word}", "…", "is not known here", f"use some of {', '.join(RETRY)}")
-    try:
-        return Retry(**words)
-    except InvalidInput as problem:
-        raise problem.about(f"retry.{problem.field}") from None

@@ -18,7 +18,7 @@ from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
-from quarterjack.state.waits.park import pipeline_of
+from quarterjack.state.waits.park import batch_size, pipeline_of
 from quarterjack.stores.siblings import Siblings
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
@@ -74,9 +74,13 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
-    """A child starts no attempt any more once the cancellation of its parent was asked for."""
+    """No slice of a child starts any more once the cancellation of its parent was asked for.
+
+    So a child ends that the cancellation could not name: of an attempt that failed or died before its run parked. Items of a batch that
+    have begun go on, as do tasks of a pipeline that has ended.
+    """
     row = ready.received.definition.row
-    if row is None or row.parent is None or not _is_withdrawn(row, worker.services):
+    if row is None or row.parent is None or row.state is RunState.RUNNING or not _is_withdrawn(row, worker.services):
         return None
     now = row.end_time(worker.clock())
     moved = worker.services.ledger.move(row.ref, cancel(now=now, expires=worker.expires(now)))
@@ -90,15 +94,17 @@ def _is_withdrawn(run: RunRow, services: Services) -> bool:
         parent = services.ledger.read(parse_run_id(above))
         if parent is None:  # its row may expire before a child that has begun ends
             return not run.fence
-        if parent.cancel_requested or _has_ended(parent):
-            return True
+        if parent.cancel_requested or parent.state is RunState.CANCELLED:
+            return not run.fence or batch_size(parent) is None
+        if _has_ended(parent):
+            return not run.fence
         above = parent.parent if pipeline_of(parent) is not None else None
     return False
 
 
 def _has_ended(parent: RunRow) -> bool:
-    """Whether a parent is over for its children: that of a task when it has ended, another when it was cancelled."""
-    return parent.state is RunState.CANCELLED or (parent.is_terminal and pipeline_of(parent) is not None)
+    """Whether a parent is over for its children that have not begun: that of a task."""
+    return parent.is_terminal and pipeline_of(parent) is not None
 
 
 def _past_deadline(worker: WorkerContext, ready: ReadyRun, now: int) -> str:

@@ -23,7 +23,7 @@ from quarterjack.fires.parking import map_of_step, wake_if_over
 from quarterjack.owner.runs.submit import wait_timer
 from quarterjack.state.transition import Transition
 from quarterjack.state.waits.asked import child_ref, map_steps, steps_of
-from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, park
+from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, deadline_over, leased_from, park
 from quarterjack.state.waits.retention import recorded_until
 from quarterjack.state.waits.terms import terms_of
 from quarterjack.stores.siblings import BesideKind
@@ -47,7 +47,9 @@ def parking(worker: WorkerContext, leased: LeasedRun, result: Parked, now: int) 
         _store(worker, run, BesideKind.ASKED, f"{before:06d}", latest)
         latest, before = None, len(result.asked)
     if result.terms is not None:
-        terms = replace(terms_of(result.terms), leased_by=_expires_at(leased)).text
+        deadline = leased.policies.deadline
+        leased_by = None if deadline is None else deadline_over(run.due, deadline)
+        terms = replace(terms_of(result.terms), leased_by=leased_by).text
         _store(worker, run, BesideKind.WAIT, result.awaits.removeprefix(SIGNAL), terms)
     wait = WaitSpec(
         awaits=result.awaits,
@@ -103,14 +105,7 @@ def leave_timer(worker: WorkerContext, leased: LeasedRun, result: Parked) -> Non
 
 def not_before_of(leased: LeasedRun, result: Parked) -> int:
     """UTC ms from which the run may be leased: the end of its wait, or of its deadline, by which it is expired."""
-    expires = _expires_at(leased)
-    return result.wake_at if expires is None else min(result.wake_at, expires)
-
-
-def _expires_at(leased: LeasedRun) -> int | None:
-    """UTC ms from which the run is EXPIRED in place of leased; None: it has no deadline."""
-    deadline = leased.policies.deadline
-    return None if deadline is None else leased.run.due + int(deadline * SECOND) + 1
+    return leased_from(result.wake_at, due=leased.run.due, deadline=leased.policies.deadline)
 
 
 def is_over_already(worker: WorkerContext, run: RunRow | None) -> bool:

@@ -113,7 +113,7 @@ def test_the_same_call_repeated_gets_a_batch_through_that_is_larger_than_the_rat
         ({"items": [Submission("note"), "note"]}, r"items\[2\]"),
         ({"items": [Submission("note")], "idempotency_key": "a b"}, "idempotency_key"),
         ({"items": [Submission("note")], "idempotency_key": "k" * 191}, "idempotency_key"),
-        ({"items": [Submission("note")], "on_end": "unknown"}, "job"),
+        ({"items": [Submission("note")], "on_end": "unknown"}, "on_end"),
     ],
 )
 def test_a_call_that_is_wrong_as_a_whole_writes_nothing(given: dict[str, Any], field: str) -> None:

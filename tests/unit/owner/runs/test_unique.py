@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Registry, RunState
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import EntryKind
 from quarterjack.errors import Conflict, InvalidInput, KeyReused
 from quarterjack.testing import Crash, Harness
@@ -192,8 +193,10 @@ def test_the_deadline_of_a_follower_holds() -> None:
     world = World()
     world.scheduler.submit("note", 1, unique="k", delay=600)
     follower = world.scheduler.submit("note", 2, unique="k", on_duplicate="after", deadline=60)
-    world.live(900)
+    world.live(300)
     assert world.scheduler.get_run(follower.id).state is RunState.EXPIRED
+    assert payloads(world) == [], "while the first still waits"
+    world.live(600)
     assert payloads(world) == [1]
 
 
@@ -369,3 +372,38 @@ def test_in_the_harness_a_burst_of_submissions_runs_twice() -> None:
     harness.scheduler.submit("sync", 0, unique="customer-7")
     harness.advance(minutes=2)
     assert done == [0, 3]
+
+
+def test_of_two_replacements_at_once_the_second_replaces_the_first() -> None:
+    """Each has a revision and an agenda entry of its own, and the entry of the other goes."""
+    world, faults, others = World(), Faults(), [2]
+    run = world.scheduler.submit("note", 1, unique="k", delay=600)
+
+    def other() -> None:
+        if others:
+            world.scheduler.submit("note", others.pop(), unique="k", delay=700, on_duplicate="replace")
+
+    faults.at("resubmit", before=other)
+    world.owner(faults).submit("note", 3, unique="k", delay=800, on_duplicate="replace")
+    row = world.services.ledger.read(parse_run_id(run.id))
+    assert row is not None
+    assert (row.payload, row.revision, row.due) == ("3", 2, NOON + 800_000)
+    assert [entry.due for entry in world.entries(EntryKind.RUN)] == [NOON + 800_000]
+    world.live(900)
+    assert [start.payload for start in world.started] == [3]
+
+
+def test_a_follower_that_is_replaced_while_it_is_woken_starts_at_its_new_time() -> None:
+    world, faults, others = World(), Faults(), [3]
+    world.scheduler.submit("note", 1, unique="k")
+    world.scheduler.submit("note", 2, unique="k", on_duplicate="after")
+
+    def other() -> None:
+        if others:
+            world.scheduler.submit("note", others.pop(), unique="k", delay=3_600, on_duplicate="replace")
+
+    world.work(world.worker(faults.at("unpark", before=other)))
+    world.live(3_000)
+    assert payloads(world) == [1]
+    world.live(700)
+    assert payloads(world) == [1, 3]

@@ -1,0 +1,88 @@
+"""Children of a cancelled run whose row does not name them: of an attempt that failed before its run parked."""
+
+from __future__ import annotations
+
+import pytest
+from quarterjack import Context, Retry, Submission
+from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.run import RunRow
+from quarterjack.testing.process import Hand
+
+from tests.support.scenes.world import World
+
+OFTEN = Retry(max_attempts=5, base=30.0, jitter=0.0)
+
+
+def run_of(world: World, run_id: str) -> RunRow:
+    run = world.services.ledger.read(parse_run_id(run_id))
+    assert run is not None
+    return run
+
+
+def first_message(world: World) -> None:
+    """A worker takes one message, and what that brings stays for others."""
+    Hand(worker=world.worker()).work(most=1)
+
+
+def abandoned(world: World, child: str) -> tuple[str, str]:
+    """A run whose attempt has submitted a child and failed, and that child, which has begun."""
+
+    @world.jobs.job("parent", retry=OFTEN)
+    def parent(ctx: Context, payload: object) -> object:
+        ctx.submit(child, step="c")
+        raise ValueError("before it parks")
+
+    run = world.scheduler.submit("parent")
+    first_message(world)
+    first_message(world)
+    (found,) = (each for each in world.memory.runs() if each.parent == run.id)
+    assert found.fence == 1
+    return run.id, str(found.ref)
+
+
+@pytest.mark.parametrize("end", ["fails", "parks"])
+def test_a_child_that_has_begun_starts_no_further_slice(end: str) -> None:
+    world, slices = World(), list[int]()
+
+    @world.jobs.job("child", retry=OFTEN)
+    def child(ctx: Context, payload: object) -> None:
+        slices.append(ctx.fence)
+        if end == "fails":
+            raise ValueError("again")
+        ctx.sleep(60)
+
+    parent, mine = abandoned(world, "child")
+    assert run_of(world, mine).state == ("RETRYING" if end == "fails" else "PARKED")
+    world.scheduler.cancel_run(parent)
+    world.live(300)
+    assert (run_of(world, parent).state, run_of(world, mine).state, slices) == ("CANCELLED", "CANCELLED", [1])
+
+
+def test_a_child_of_a_run_that_is_not_cancelled_goes_on() -> None:
+    world = World()
+
+    @world.jobs.job("child", retry=OFTEN)
+    def child(ctx: Context, payload: object) -> int:
+        if ctx.attempt == 1:
+            raise ValueError("again")
+        return ctx.attempt
+
+    _, mine = abandoned(world, "child")
+    world.live(120)
+    assert run_of(world, mine).result == "2"
+
+
+def test_an_item_of_a_cancelled_batch_that_has_begun_goes_on() -> None:
+    world = World()
+
+    @world.jobs.job("item", retry=OFTEN)
+    def item(ctx: Context, payload: object) -> int:
+        if ctx.attempt == 1:
+            raise ValueError("again")
+        return ctx.attempt
+
+    batch = world.scheduler.submit_all([Submission("item"), Submission("item", delay=600)], on_end="note")
+    first_message(world)
+    world.scheduler.cancel_run(batch.on_end or "")
+    world.live(900)
+    assert [run_of(world, each.run_id or "").state for each in batch.items] == ["SUCCEEDED", "CANCELLED"]
