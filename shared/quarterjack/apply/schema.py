@@ -14,11 +14,15 @@ from importlib.resources import files
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
-from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAGS
-from quarterjack.domain.options import LARGEST_BUFFER, Options
-from quarterjack.domain.pipelines.reading import MOST_TASKS
+from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAG, MAX_TAGS
+from quarterjack.domain.notice import JOB
+from quarterjack.domain.options import LARGEST_BUFFER, LONGEST, TOPIC, Options
+from quarterjack.domain.pipelines.graph import Join
+from quarterjack.domain.pipelines.reading import MOST_AT_A_TIME, MOST_TASKS, TASK_WORDS
 from quarterjack.domain.policies import Overrides, Policies, Retry
 from quarterjack.timing import Rule
+from quarterjack.timing.rule import MOST_FIRES
+from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
 
 SCHEMA = "schedules.schema.json"  # beside this module
 _NAME = "^[A-Za-z0-9._:@/-]{1,200}$"
@@ -36,6 +40,9 @@ _ASCII = "^[\\t\\n\\r -~]+$"
 _SPAN = {"minimum": 0, "maximum": 1_209_600}  # seconds: 14 days
 _LIMIT = {"minimum": 0.001, "maximum": 1_209_600}
 _CLASS = {"items": {"type": "string", "minLength": 1}}
+_WINDOW = {"minimum": 0, "maximum": LONGEST_WINDOW}
+_SO_MANY = {"minimum": 1, "maximum": 1_000}
+_NOTICE = {"pattern": f"^({TOPIC}|{JOB}{_NAME[1:-1]})$"}
 # What the checks of the values say, for editors and clients.
 STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
     Retry: {
@@ -49,7 +56,17 @@ STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
         "always_on": _CLASS,
     },
     Overrides: {"timeout": _LIMIT, "deadline": _LIMIT},
-    Options: {"queue": {"pattern": QUEUE}, "buffer": {"minimum": 1, "maximum": LARGEST_BUFFER}},
+    Rule: {"max_fires": {"minimum": 1, "maximum": MOST_FIRES}, "window": _WINDOW, "jitter": _WINDOW},
+    Options: {
+        "queue": {"pattern": QUEUE},
+        "catch_up_window": {"minimum": 0, "maximum": int(LONGEST)},
+        "buffer": {"minimum": 1, "maximum": LARGEST_BUFFER},
+        "max_running": _SO_MANY,
+        "pause_on_failure": _SO_MANY,
+        "on_failure": _NOTICE,
+        "on_recovery": _NOTICE,
+        "expect_success_within": {"minimum": 60, "maximum": int(LONGEST)},
+    },
 }
 _NAMED = {"type": "string", "pattern": _NAME}
 _TEXT = {"type": "string", "pattern": _ASCII}
@@ -79,7 +96,8 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION, "description": "free text"},
         "tags": {
             "type": "object",
-            "additionalProperties": {"type": "string"},
+            "propertyNames": {"minLength": 1, "maxLength": MAX_TAG},
+            "additionalProperties": {"type": "string", "maxLength": MAX_TAG},
             "maxProperties": MAX_TAGS,
             "description": "key-value pairs to filter by",
         },
@@ -87,16 +105,16 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         **_properties(Overrides, OVERRIDES, lambda _: remarks(Policies)),
         **_properties(Options, OPTIONS, remarks),
     }
+    retry = _object(_properties(Retry, RETRY, remarks))
+    words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
     words["tasks"] = {
         "type": "object",
         "propertyNames": {"pattern": TASK},
-        "additionalProperties": {"type": "object"},
+        "additionalProperties": _task(words),
         "minProperties": 1,
         "maxProperties": MOST_TASKS,
         "description": "of a pipeline: its tasks by name; see docs/how-to/pipelines.md",
     }
-    retry = _object(_properties(Retry, RETRY, remarks))
-    words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
     top = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Schedules of Quarterjack",
@@ -116,6 +134,31 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         ),
     }
     return json.dumps(top, indent=2, ensure_ascii=False) + "\n"
+
+
+def _task(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Of one task. ``words`` are those of a schedule, of which a task has some."""
+    own: dict[str, Any] = {
+        "job": _NAMED,
+        "pipeline": _NAMED,
+        "payload": {},
+        "after": {"type": "array", "items": {"type": "string", "pattern": TASK}, "uniqueItems": True},
+        "join": _type(Join),
+        "when": {"type": "string"},
+        "optional": {"type": "boolean"},
+        "map": _object(
+            {"over": {}, "at_a_time": {"type": "integer", "minimum": 1, "maximum": MOST_AT_A_TIME}}, ("over",)
+        ),
+    }
+    known = {name: own.get(name) or words.get(name, {}) for name in TASK_WORDS}
+    one_of = [{"required": [name], "properties": {name: _NAMED}} for name in ("job", "pipeline")]
+    return _object({name: or_null(said) for name, said in known.items()}, oneOf=one_of)
+
+
+def or_null(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The same schema, or null."""
+    plain = {key: value for key, value in said.items() if key not in ("default", "description")}
+    return {"anyOf": [plain, {"type": "null"}]} if plain else {}
 
 
 def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from quarterjack.values import value
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option
-_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
+TOPIC = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?"
 LARGEST_BUFFER = 1_000  # runs
 
 
@@ -167,7 +167,7 @@ def _seconds(field: str, value: object, least: float) -> float:
 
 def is_topic(value: object) -> bool:
     """Whether this is the ARN of an SNS topic."""
-    return isinstance(value, str) and _TOPIC.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(TOPIC, value) is not None
 
 
 def _notice(field: str, value: object) -> str:

@@ -189,19 +189,22 @@ NamedDefinition = Annotated[
         }
     ),
 ]
-Patch = Annotated[
-    dict[str, Any],
-    WithJsonSchema(
-        {
-            "type": "object",
-            "title": "Patch",
-            "description": "a JSON merge patch (RFC 7396)",
-            "properties": {name: {} for name in DEFINITION["properties"]},
-            "additionalProperties": False,
-            "examples": [{"timezone": "Europe/Paris"}],
-        }
-    ),
-]
+
+
+def _patched(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a field in a merge patch: an object may have a part of its fields, and null removes what it stands at."""
+    return {"type": ["object", "null"]} if said.get("type") == "object" else schema.or_null(said)
+
+
+PATCH: JsonSchema = {
+    "type": "object",
+    "title": "Patch",
+    "description": "a JSON merge patch (RFC 7396)",
+    "properties": {name: _patched(said) for name, said in DEFINITION["properties"].items()},
+    "additionalProperties": False,
+    "examples": [{"timezone": "Europe/Paris"}],
+}
+Patch = Annotated[dict[str, Any], WithJsonSchema(PATCH)]
 
 
 def merged(present: Any, patch: Any) -> Any:

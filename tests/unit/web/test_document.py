@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from quarterjack import Scheduler
 from quarterjack.domain.names import callback_token
+from quarterjack.domain.pipelines.reading import TASK_WORDS
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.web import Actor
+from quarterjack.web.fields import DEFINITION, PATCH
 from quarterjack.web.urls import run_in_url
 
-from tests.support.api import Api, AsgiClient
+from tests.support.api import NIGHTLY, Api, AsgiClient
 from tests.support.api import document as made_document
 
 ROOT = Path(__file__).parents[3]
@@ -95,7 +98,7 @@ def test_every_body_has_an_example(document: dict[str, Any]) -> None:
 def _resolved(schema: dict[str, Any], document: dict[str, Any]) -> Any:
     if "$ref" in schema:
         return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return [_resolved(one, document) for one in schema.get("anyOf", [])] or schema
+    return schema if "properties" in schema else [_resolved(one, document) for one in schema.get("anyOf", [])] or schema
 
 
 def test_the_examples_of_schedules_are_accepted(document: dict[str, Any]) -> None:
@@ -182,6 +185,61 @@ def test_nothing_but_the_server_loads_the_framework(code: str) -> None:
 def test_no_route_is_out_of_the_document(document: dict[str, Any]) -> None:
     routes = [route for route in Api().app.routes if isinstance(route, APIRoute)]
     assert {route.path for route in routes} - set(document["paths"]) <= {"/openapi.json"}
+
+
+# As strict as the server.
+
+
+def _numbers(schema: dict[str, Any], *path: str) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The numbers of a definition, each by the names that lead to it."""
+    for name, said in schema.get("properties", {}).items():
+        if said.get("type") in ("integer", "number"):
+            yield (*path, name), said
+        yield from _numbers(said, *path, name)
+
+
+def _status(path: tuple[str, ...], value: Any) -> int:
+    body = value
+    for name in reversed(path):
+        body = {name: body}
+    return Api().ask("PUT", "/schedules/n", NIGHTLY | body).status_code
+
+
+def test_numbers_of_a_definition_have_the_bounds_of_the_server() -> None:
+    found = dict(_numbers(dict(DEFINITION)))
+    assert len(found) > 13
+    for path, said in found.items():
+        step = 1 if said["type"] == "integer" else 0.001
+        for bound, outside in ((said["minimum"], -step), (said["maximum"], step)):
+            assert (_status(path, bound), _status(path, bound + outside)) == (201, 422), (path, bound)
+
+
+TOPIC = "arn:aws:sns:eu-central-1:123456789012:ops"
+PLACES = ["", "x", "job:", "job:greet", "job:a b", TOPIC, f"{TOPIC}.fifo", f"{TOPIC}!", TOPIC.replace("123", "12")]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_for_notices_is_legal_where_it_is_accepted(place: str) -> None:
+    pattern = DEFINITION["properties"]["on_failure"]["pattern"]
+    assert (_status(("on_failure",), place) == 201) == (re.search(pattern, place) is not None)
+
+
+def test_the_words_of_tasks_are_those_that_are_read() -> None:
+    tasks = DEFINITION["properties"]["tasks"]["additionalProperties"]
+    assert (tuple(tasks["properties"]), tasks["additionalProperties"]) == (TASK_WORDS, False)
+
+
+def test_a_patch_has_the_types_of_the_definition() -> None:
+    """Of an object it may have a part; null removes a field."""
+    assert PATCH["properties"].keys() == DEFINITION["properties"].keys()
+    api = Api()
+    api.put("/schedules/n", NIGHTLY, 201)
+    for name, said in PATCH["properties"].items():
+        if name != "payload":
+            kinds = json.dumps(said)
+            wrong: Any = "x" if said.get("type") or '"array"' in kinds else {}
+            assert "null" in kinds, name
+            assert api.problem("PATCH", "/schedules/n", {name: wrong})[0] == 422, name
 
 
 # Examples.

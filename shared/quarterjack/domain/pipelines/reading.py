@@ -63,6 +63,7 @@ def check_pipeline_name(name: str) -> str:
 
 _WORDS = ("job", "pipeline", "payload", "after", "join", "when", "optional", "map", "queue")
 _POLICIES = ("delivery", "start", "priority", "retry", "timeout", "deadline")
+TASK_WORDS = (*_WORDS, *_POLICIES)
 
 
 def _tasks(given: Mapping[str, Any]) -> tuple[Task, ...]:
@@ -81,9 +82,9 @@ def _task(name: object, words: Any) -> Task:
         raise InvalidInput("name", name, "is not a valid name of a task", remedy)
     if not isinstance(words, Mapping):
         raise InvalidInput(name, words, "is no mapping", "write job: NAME below it")
-    unknown = [one for one in words if one not in (*_WORDS, *_POLICIES)]
+    unknown = [one for one in words if one not in TASK_WORDS]
     if unknown:
-        raise InvalidInput(f"{name}.{unknown[0]}", "…", "is not known here", f"use {', '.join((*_WORDS, *_POLICIES))}")
+        raise InvalidInput(f"{name}.{unknown[0]}", "…", "is not known here", f"use {', '.join(TASK_WORDS)}")
     try:
         return _read(name, words)
     except InvalidInput as problem:

@@ -20,6 +20,7 @@ from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.etags import Done, IfMatch, IfNoneMatch, OnlyCreates, as_seen, etag_of, has_tag, match, persist
 from quarterjack.web.fields import (
     NAME,
+    PATCH,
     ZONE,
     ApiQuery,
     Definition,
@@ -148,11 +149,7 @@ def _check_only_creates(if_none_match: str, if_match: str | None) -> None:
         "requestBody": {
             "content": {
                 "application/merge-patch+json": {
-                    "schema": {
-                        "title": "ScheduleMergePatch",
-                        "type": "object",
-                        "examples": [{"payload": {"region": "us"}}],
-                    }
+                    "schema": PATCH | {"title": "ScheduleMergePatch", "examples": [{"payload": {"region": "us"}}]}
                 }
             }
         }
