@@ -1,6 +1,6 @@
 """Durable waits and pipelines over the embedded cloud: a hop of a chain of children or of tasks, and the answer to a signal.
 
-    python -m bench hops [--links 50] [--signals 50]
+    python -m bench hops [--links 50] [--signals 50] [--peers]
 
 A hop is the time from the start of a child to the start of the next one: the child ends, its parent is woken, leased and called again, and
 submits the next child. In a pipeline, the end of a task starts the next one. An answer is the time from the call of ``Scheduler.signal``
@@ -10,8 +10,10 @@ to the end of the run that waited.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -27,6 +29,8 @@ from quarterjack.state.waits.asked import child_ref
 
 from bench.observed import jobs
 from bench.observed.crew import Ours, ours
+from bench.peers import servers
+from bench.peers.install import Missing, environment
 from bench.progress import say
 from bench.report import Table, write
 
@@ -37,6 +41,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", type=int, default=50, help="children of the chain, one after the other")
     parser.add_argument("--signals", type=int, default=50, help="runs that wait, answered one after the other")
+    parser.add_argument("--peers", action="store_true", help="DBOS beside ours: installs it and PostgreSQL")
     asked = parser.parse_args(arguments)
     with LocalCloud() as cloud, ours(cloud, workers=1, concurrency=20, period=20.0) as running:
         rows = [
@@ -44,8 +49,23 @@ def main(arguments: Sequence[str] = ()) -> None:
             _figures("pipeline, a hop", _tasks(running, asked.links)),
             _figures("signal, to the end", _answers(running, asked.signals)),
         ]
+    if asked.peers:
+        rows += _beside(asked.links)
     write("hops", rows)
     Table("hops", rows).show()
+
+
+def _beside(links: int) -> list[dict[str, Any]]:
+    """The chain of DBOS, which calls no queue: a workflow starts the next one in its own process, and polls for its result."""
+    say(f"DBOS: a chain of {links} workflows")
+    try:
+        python = environment("dbos", ("dbos==3.4.0",))
+        with servers.postgres() as (url, _):
+            command = [str(python), "-m", "bench.peers.hops_dbos", url, str(links)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE + links)
+    except (Missing, subprocess.SubprocessError) as problem:
+        return [{"what": f"DBOS: {problem}"}]
+    return [_figures("DBOS over PostgreSQL, a hop", json.loads(done.stdout.splitlines()[-1]))]
 
 
 def _figures(what: str, ms: list[float]) -> dict[str, Any]:
