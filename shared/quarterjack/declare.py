@@ -107,7 +107,7 @@ def declaration(
         rule=rule_of(expression, timezone),
         payload=payload_text(payload),
         description=checked_text("description", description, MAX_DESCRIPTION),
-        tags=checked_tags(tags or {}),
+        tags=checked_tags({} if tags is None else tags),
         overrides=policies,
         options=changed(Options(), options),
         paused=paused,

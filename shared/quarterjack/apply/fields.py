@@ -87,7 +87,8 @@ def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
 def _rule(words: Mapping[str, Any]) -> Rule:
     expression, timezone = words["expression"], words.get("timezone")
     with _below("rule"):
-        rest = {name: value for name, value in _known(words.get("rule") or {}, RULE).items() if value is not None}
+        given = {} if words.get("rule") is None else words["rule"]
+        rest = {name: value for name, value in _known(given, RULE).items() if value is not None}
         rest |= {name: _milliseconds(name, rest[name]) for name in DATES if name in rest}
     first, *also = expression if isinstance(expression, list) and expression else [expression]
     plain = Rule(expression=first, timezone="UTC" if timezone is None else timezone, also=tuple(also))

@@ -67,6 +67,12 @@ def test_a_fault_in_an_expression_has_its_place() -> None:
         ({"jobs": "greet"}, "jobs"),
         ({"paused": True}, "paused"),
         ({"tags": {"": "x"}}, "tags"),
+        ({"tags": []}, "tags"),
+        ({"tags": ""}, "tags"),
+        ({"tags": False}, "tags"),
+        ({"rule": []}, "rule"),
+        ({"rule": ""}, "rule"),
+        ({"rule": False}, "rule"),
         ({"job": None}, "job"),
     ],
 )

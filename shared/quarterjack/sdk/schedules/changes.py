@@ -157,7 +157,7 @@ class ScheduleMethods(SchedulerBase):
             overrides=self._checks.with_job_words(job_name, policies),
             options=self._with_tasks(job_name, options),
             description=self._text("description", description),
-            tags=self._tags(tags or {}),
+            tags=self._tags({} if tags is None else tags),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
             payload=pending,
         )
