@@ -22,10 +22,10 @@ def main() -> None:
     DBOS(config={"name": "peer", "system_database_url": database, "console_log_level": "WARNING"})
     link = DBOS.workflow(name="link")(_link)
 
-    @DBOS.workflow(name="chain")
-    def chain(length: int) -> int:
+    def linked(length: int) -> int:
         return sum(DBOS.start_workflow(link, 1).get_result() for _ in range(length))
 
+    chain = DBOS.workflow(name="chain")(linked)
     DBOS.launch()
     for length in (5, links):  # the first one warms the process
         starts.clear()
