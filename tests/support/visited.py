@@ -33,6 +33,14 @@ def furnished(actor: Actor | None = None) -> Browser:
         )
     scheduler.pause_backfill("team/bad", held.id or "")
     scheduler.submit("approve", idempotency_key="approve")
+    tasks = {
+        "a": {"job": "fail"},
+        "b": {"job": "approve"},
+        "c": {"job": "greet", "after": ["b"], "payload": {"to": "Ada"}},
+    }
+    for name, kept in (("team/line", tasks), ("team/waits", {name: tasks[name] for name in "bc"})):
+        scheduler.create_schedule(name, f"pipeline:{name}", "manual", tasks=kept)
+        scheduler.trigger(name, idempotency_key=name)
     browser.harness.advance()
     browser.harness.tenants.create("default", description="Acme")
     browser.harness.tenants.grant("default", "iam:*", "admin")

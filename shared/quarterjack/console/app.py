@@ -34,6 +34,7 @@ from quarterjack.console.pages import (
     tenants,
 )
 from quarterjack.console.pages.fires import calendar, firing, timeline
+from quarterjack.console.pages.pipelines import tasks
 from quarterjack.console.pages.schedules import actions, detail, form
 from quarterjack.console.rendering import ROOT, asset, rendered
 from quarterjack.console.sign_in import (
@@ -59,7 +60,7 @@ log = logging.getLogger(__name__)
 
 # Pages of a tenant. `/schedules/new` and `/schedules/act` stand before addresses with a name in their place.
 _TABLES = (
-    *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, answers, dead),
+    *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, tasks, answers, dead),
     *(machinery, jobs, freeze, audit, tenants, access),
 )
 _IN_TENANT = "/t/{tenant}"

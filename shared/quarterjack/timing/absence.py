@@ -77,7 +77,7 @@ _SPREAD = ("max_fires", "window", "jitter", *STORED)
 def _alone(rule: Rule) -> Rule:
     """The expressions of a rule without what takes fires away or moves them."""
     unbound = _without(rule, "exclude", "calendar", "on_excluded", "start", "end", *_SPREAD)
-    return replace(unbound, gap="shift", repeated="both")
+    return unbound if unbound.plan.is_manual else replace(unbound, gap="shift", repeated="both")
 
 
 def _without(rule: Rule, *names: str) -> Rule:

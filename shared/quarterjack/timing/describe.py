@@ -86,6 +86,8 @@ def _backwards(table: Timetable, before: int, not_before: int) -> Iterable[int]:
 def _merged(
     rule: Rule, anchor: int, key: str | None, found: Iterable[int], changes: list[PreviewRow]
 ) -> list[PreviewRow]:
+    if rule.plan.is_manual:
+        return changes
     # A spread fire is not marked: it is never at its own time.
     plain = rule if rule.window or rule.jitter else replace(rule, gap="skip", max_fires=None, last=None)
     unmoved, zone = plain.plan.timetable(anchor, key), zones.table(rule.timezone)

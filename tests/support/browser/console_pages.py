@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from quarterjack.console.app import _pages
 
 # The route of a page: addresses below the tenant's, of which the first is looked at in every width and theme.
-# DEAD, GOOD, DUE and WAITS are runs of the scene, BACKFILL is a backfill, APIKEY a key.
+# DEAD, GOOD, DUE, WAITS and PIPELINE are runs of the scene, BACKFILL is a backfill, APIKEY a key.
 PAGES: Mapping[str, tuple[str, ...]] = {
     "/": ("",),
     "/schedules": ("schedules", "schedules?q=tag:team%3Ddata", "schedules?q=nothing", "schedules?q=x:y"),
     "/schedules/new": ("schedules/new",),
     "/schedules/act": ("schedules/act?do=pause&q=tag:team%3Ddata", "schedules/act?do=delete&q=nothing"),
-    "/schedule/{name}": ("schedule/sync~warehouse", "schedule/search~reindex", "schedule/exports~nightly"),
+    "/schedule/{name}": (
+        "schedule/sync~warehouse",
+        "schedule/search~reindex",
+        "schedule/exports~nightly",
+        "schedule/warehouse",
+    ),
     "/schedule/{name}/edit": ("schedule/exports~hourly/edit",),
     "/schedule/{name}/act": ("schedule/exports~hourly/act?do=pause", "schedule/exports~hourly/act?do=delete"),
     "/backfills": ("backfills", "backfills?state=DONE"),
@@ -24,10 +29,11 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "/calendar": ("calendar?zone=Europe/Berlin&holidays=DE-BY", "calendar?zone=Europe/Berlin&show=month"),
     "/calendar/fires": ("calendar/fires?from=2026-05-05T00:00:00Z&to=2026-05-05T04:00:00Z&zone=Europe/Berlin",),
     "/runs": ("runs", "runs?state=DEAD", "runs?job=none"),
-    "/run/{run}": ("run/DEAD", "run/GOOD", "run/DUE", "run/WAITS"),
+    "/run/{run}": ("run/DEAD", "run/GOOD", "run/DUE", "run/WAITS", "run/PIPELINE"),
+    "/run/{run}/tasks": ("run/PIPELINE/tasks",),
     "/run/{run}/logs": ("run/GOOD/logs",),
     "/run/{run}/transitions": ("run/GOOD/transitions",),
-    "/run/{run}/act": ("run/DEAD/act?do=replay", "run/DUE/act?do=cancel"),
+    "/run/{run}/act": ("run/DEAD/act?do=replay", "run/DUE/act?do=cancel", "run/PIPELINE/act?do=repeat"),
     "/run/{run}/answer": ("run/WAITS/answer",),
     "/dead": ("dead", "dead?job=none"),
     "/dead/dismiss": ("dead/dismiss?job=search.reindex",),

@@ -66,6 +66,13 @@ def busy() -> Browser:
         return aside.submit(_made).result()
 
 
+_TASKS = {
+    "orders.extract": {"job": "export.orders", "payload": {"round": 2}},
+    "stock.extract": {"job": "export.orders", "payload": {"round": 2}},
+    "search.reindex": {"job": "search.reindex", "after": ["orders.extract"], "payload": {"round": 1}},
+    "warehouse.sync": {"job": "sync.warehouse", "after": ["orders.extract", "stock.extract"], "payload": {"round": 2}},
+    "mail.report": {"job": "mail.send", "after": ["search.reindex", "warehouse.sync"], "payload": {"round": 2}},
+}
 _ANSWER = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
 
@@ -84,6 +91,10 @@ def _made() -> Browser:
     bob.update_schedule("mail/digest", expression="30 7 * * MON-FRI")
     browser.scheduler.submit("mail.send", {"round": 2}, delay=5 * 3600)
     browser.scheduler.submit("mail.approve")
+    browser.scheduler.create_schedule(
+        "warehouse", "pipeline:warehouse", "manual", tasks=_TASKS, on_task_failure="continue", tags=EUROPE
+    )
+    browser.scheduler.trigger("warehouse")
     browser.harness.advance()
     now = browser.harness.clock.now()
     bob.backfill("sync/warehouse", now - timedelta(hours=9), now - timedelta(hours=6), current=True, dry_run=False)
@@ -129,6 +140,7 @@ def ids(browser: Browser) -> dict[str, str]:
             next(run.id for run in browser.harness.runs() if run.schedule is None and run.job == "mail.send")
         ),
         "WAITS": run_in_url(next(run.id for run in browser.harness.runs() if run.job == "mail.approve")),
+        "PIPELINE": run_in_url(next(run.id for run in browser.harness.runs() if run.schedule == "warehouse")),
         "BACKFILL": str(scheduler.list_backfills("sync/warehouse")[0].id),
         "APIKEY": browser.harness.tenants.keys("default")[0].id,
     }

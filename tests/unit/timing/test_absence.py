@@ -149,6 +149,12 @@ def test_each_layer_says_so(at: datetime, rule: dict[str, Any], layer: Layer, wo
     assert words in why.words
 
 
+def test_a_manual_schedule_is_never_due() -> None:
+    why = found(utc("2026-05-04 09:00"), "manual")
+    assert why is not None
+    assert why.words == "'manual' does not match Mon 2026-05-04 09:00:00 in UTC"
+
+
 def test_a_fire_is_not_absent() -> None:
     assert found(utc("2026-05-04 09:00"), MORNING) is None
     assert found(datetime(2026, 3, 29, 3, tzinfo=BERLIN), **NIGHTLY) is None

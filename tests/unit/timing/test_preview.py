@@ -152,3 +152,8 @@ def test_without_the_library_the_refusal_says_how_to_install_it(monkeypatch: pyt
 def test_h_without_an_identity_cannot_be_explained() -> None:
     with pytest.raises(ExpressionError, match="identity"):
         explain("H 9 * * *", after=at("2026-01-01"))
+
+
+def test_a_manual_schedule_has_no_fires_to_show_and_its_rule_no_clock_changes() -> None:
+    rule = Rule(expression="manual", timezone="Europe/Berlin")
+    assert rows(rule, after=at("2026-03-28"), count=3) == []

@@ -1,8 +1,11 @@
-"""Actions on one run: cancel, retry, reschedule, replay, redrive and dismiss. Each is shown before it is done."""
+"""Actions on one run: cancel, retry, reschedule, replay, redrive and dismiss; of a pipeline also: retry what failed, skip a task.
+
+Each is shown before it is done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +13,7 @@ from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall, get, post, run_of
 from quarterjack.console.forms import chosen, json_typed, new_token, time_typed
+from quarterjack.console.pages.pipelines.tasks import failed, is_pipeline, unstarted
 from quarterjack.console.words import pretty
 from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.run import FAILED, RunState
@@ -19,6 +23,7 @@ from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.views import Run
 
 _WAIT = (RunState.QUEUED, RunState.RETRYING, RunState.CONTINUED, RunState.PARKED)
+_SKIPS = "skip."  # before the name of a task, in the names of its box
 _ENDED = (*FAILED, RunState.CANCELLED, RunState.SUCCEEDED)
 Given = Mapping[str, Any]  # fields of the form as keyword arguments of the SDK
 # Run id, token of the form, keyword arguments; returns the id of the run that is shown next.
@@ -34,8 +39,9 @@ class RunAction:
     states: tuple[RunState, ...]  # in which it is offered; the SDK decides
     verb: Verb  # that it needs
     do: Do
-    asks: str | None = None  # for a "payload", or a time "at"
+    asks: str | None = None  # for a "payload", a time "at", a "task", or tasks to "skip"
     one_off: bool = False  # offered for one-offs alone
+    pipeline: bool = False  # offered for runs of pipelines alone
     danger: bool = False
 
 
@@ -73,6 +79,24 @@ RUN_ACTIONS: Mapping[str, RunAction] = {
         lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
         asks="at",
         one_off=True,
+    ),
+    "repeat": RunAction(
+        "Retry what failed",
+        "A new run of the same revision repeats the tasks that did not succeed. Results of the others are kept. This run stays as it is.",
+        (*FAILED, RunState.CANCELLED),
+        Verb.REPLAY,
+        lambda scheduler, run_id, token, given: scheduler.retry_pipeline(run_id, idempotency_key=token, **given).id,
+        asks="skip",
+        pipeline=True,
+    ),
+    "skip": RunAction(
+        "Skip a task",
+        "A task that has not begun is skipped. The tasks after it go on, and have null as its result.",
+        (*_WAIT, RunState.RUNNING),
+        Verb.SKIP,
+        lambda scheduler, run_id, token, given: scheduler.skip_task(run_id, **given).run.id,
+        asks="task",
+        pipeline=True,
     ),
     "redrive": RunAction(
         "Redrive",
@@ -134,14 +158,18 @@ def actions_of(call: PageCall, run: Run) -> Mapping[str, RunAction]:
     return {
         word: one
         for word, one in RUN_ACTIONS.items()
-        if run.state in one.states and not (one.one_off and run.schedule) and call.may(one.verb, run.job)
+        if run.state in one.states and _is_for(one, run) and call.may(one.verb, run.job)
     }
+
+
+def _is_for(action: RunAction, run: Run) -> bool:
+    return not (action.one_off and run.schedule) and (is_pipeline(run) or not action.pipeline)
 
 
 def preview_action(call: PageCall) -> Response:
     """What an action would do to a run, and the form that does it."""
     word = chosen(call.param("do"), RUN_ACTIONS, "do")
-    return _form(call, word, {"token": new_token()}, None)
+    return _form(call, word, {"token": new_token(), "task": call.param("task") or ""}, None)
 
 
 def act(call: PageCall) -> Response:
@@ -165,9 +193,18 @@ def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInpu
         action=RUN_ACTIONS[word],
         word=word,
         run=run,
-        given={"payload": pretty(own.value) if own else "", "at": "", "token": "", "reason": "", **form},
+        tasks=_choices(call, RUN_ACTIONS[word], run),
+        given={"payload": pretty(own.value) if own else "", "at": "", "token": "", "reason": "", "task": "", **form},
         fault=fault,
     )
+
+
+def _choices(call: PageCall, action: RunAction, run: Run) -> Sequence[str]:
+    """Names of the tasks that the form offers."""
+    if not action.pipeline:
+        return ()
+    seen = call.scheduler.pipeline_run(run.id)
+    return [task.name for task in (unstarted(seen) if action.asks == "task" else failed(seen))]
 
 
 def _changed(call: PageCall, run_id: str, given: Given) -> Given:
@@ -181,6 +218,10 @@ def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
     text = form.get(action.asks or "", "").strip()
     if action.asks == "at":
         return {"at": time_typed(text, "at")}
+    if action.asks == "task":
+        return {"task": text}
+    if action.asks == "skip":
+        return {"skip": [name.removeprefix(_SKIPS) for name in form if name.startswith(_SKIPS)]}
     return {"payload": json_typed(text)} if text else {}
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from quarterjack.console.calls import PageCall, get, part, run_of
 from quarterjack.console.forms import time_typed
 from quarterjack.console.pages.answers import signal_asked
+from quarterjack.console.pages.pipelines.tasks import tasks_of, waits_for
 from quarterjack.console.pages.run_actions import RUN_ACTIONS, actions_of, payload_of
 from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.run import FAILED, TERMINAL, RunState
@@ -85,6 +86,8 @@ def show_run(call: PageCall) -> Response:
         path=path_of(run),
         actions=actions_of(call, run),
         signal=signal_asked(call, run),
+        tasks=tasks_of(call, run),
+        waits_for=waits_for,
         payload=payload_of(call, run),
         why=part(lambda: call.scheduler.why_run(run.id)),
         dead=part(lambda: _dead_run(call, run)),

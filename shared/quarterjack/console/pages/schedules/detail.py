@@ -16,6 +16,7 @@ from starlette.responses import Response
 from quarterjack.apply.fields import DATES
 from quarterjack.apply.plan import payload_changes
 from quarterjack.console.calls import PageCall, get, part, schedule_of
+from quarterjack.console.pages.pipelines.tasks import graph_of
 from quarterjack.console.pages.schedules.actions import ONE, ScheduleAction, many_for
 from quarterjack.console.pages.schedules.search import conditions
 from quarterjack.console.run_charts import Dot, DotChart
@@ -44,7 +45,7 @@ DURATIONS = (  # words of a definition whose value is seconds
     *("timeout", "deadline", "catch_up_window", "expect_success_within"),
     *("base", "cap", "within", "window", "jitter"),
 )
-_APART = ("expression", "timezone", "payload", "description", "tags", "job")  # shown by themselves
+_APART = ("expression", "timezone", "payload", "description", "tags", "job", "tasks")  # shown by themselves
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def show_schedule(call: PageCall) -> Response:
         strip=(runs.value or ())[:_BARS],
         listed=(runs.value or ())[:_LISTED],
         charts=charts(runs.value or ()),
+        graph=graph_of(found.schedule.definition.get("tasks")),
         facts=definition_facts(found.schedule.definition),
         revisions=[RevisionRow(one, differences(one.differences)) for one in found.revisions],
         changes=part(lambda: call.scheduler.audit(schedule=name, since=call.now - _DAYS, limit=_ENTRIES)),
@@ -162,7 +164,7 @@ def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[WordDifference
     """The differences of pairs of values, as texts. A nested word is named by its path."""
     found = []
     for word, (before, after) in pairs.items():
-        if word in ("retry", "rule") or (word == "tags" and isinstance(before or after, Mapping)):
+        if word in ("retry", "rule", "tasks") or (word == "tags" and isinstance(before or after, Mapping)):
             old, new = dict(_flat({word: before})), dict(_flat({word: after}))
             below = {path: (old.get(path), new.get(path)) for path in dict.fromkeys((*new, *old))}
             found += [_difference(path, *pair) for path, pair in below.items() if pair[0] != pair[1]]
