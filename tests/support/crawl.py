@@ -19,7 +19,7 @@ from tests.support.console import Browser
 
 _BASE = "/console/t/default"
 _EACH = 2  # addresses of a route and an act
-_OF_RUNS = 5  # of the page of a run: what it offers depends on the state
+_OF_RUNS = 13  # of the page of a run: what it offers depends on the state
 _MOST = 400  # pages
 # What a person would type, by the name of the field. Others keep what the page has in them.
 TYPED = {

@@ -81,6 +81,26 @@ def {function}(ctx: Context, payload: dict[str, Any] | None) -> Any:
 """
 
 
+_OPERATORS = '''\
+"""The jobs that the tasks of {source} name. They are still to be written: fill them in, then take paused: true out of the schedules.
+
+    quarterjack apply schedules.yaml --jobs jobs     # by this file's name, without .py
+    quarterjack worker --jobs jobs
+
+What a job returns is the result of its task: ${{TASK.result}} in the payload of a later one.
+"""
+
+{imports}
+
+{body}
+'''
+_EMPTY = '''
+@job({name})
+def {function}(ctx: Context, payload: object) -> None:
+    """It does nothing: it joins the tasks before it."""
+'''
+
+
 def for_commands(source: str, job: str) -> str:
     """The job that runs commands."""
     return _COMMANDS.format(source=_plain(source), job=job)
@@ -119,6 +139,20 @@ def for_tasks(module: str, app: str | None, tasks: Mapping[str, str], queues: It
     ]
     body = "\n".join([*([f"{declared}\n"] if declared else []), *jobs])
     return _TASKS.format(source=_plain(module), imports="\n".join(imports), body=body).rstrip() + "\n"
+
+
+def for_operators(source: str, jobs: Mapping[str, str]) -> str:
+    """Jobs that are still to be written: what each is to do, by name; "": nothing."""
+    imports = ["from quarterjack import Context, job"]
+    imports += ["from quarterjack.errors import Permanent"] if any(jobs.values()) else []
+    taken = {"job"}
+    parts = list[str]()
+    for name, what in jobs.items():
+        function = _function(name, taken)
+        given = {"function": function, "name": name if what else _quoted(name)}
+        parts.append((_UNWRITTEN if what else _EMPTY).format(**given, what=_plain(what)).strip("\n"))
+    body = "\n\n\n".join(parts)
+    return _OPERATORS.format(source=_plain(source), imports="\n".join(imports), body=f"\n{body}").rstrip() + "\n"
 
 
 def _import_of(module: str, app: str) -> str:

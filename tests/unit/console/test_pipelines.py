@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Registry, Retry, Run
-from quarterjack.console.pages.pipelines.drawing import DrawnTask, drawn, is_drawn
+from quarterjack.console.pages.pipelines.drawing import GraphBox, drawn, is_drawn
 from quarterjack.console.pages.pipelines.layout import GraphLayout, placed
 from quarterjack.web import Actor
 from quarterjack.web.urls import run_in_url
@@ -93,7 +93,7 @@ def test_a_line_of_a_list_opens_the_tasks_of_its_run() -> None:
     assert f'hx-get="/console/t/default/{address}"' in page
     assert 'aria-label="report: dead' in shop.browser.get(address)
     other = shop.browser.scheduler.submit("ok")
-    assert "is no run of a pipeline" in shop.browser.get(of_run(other.id, "/tasks"), status=422)
+    assert "It is no run of a pipeline." in shop.browser.get(of_run(other.id, "/tasks"))
 
 
 def test_the_page_of_a_schedule_has_the_graph_of_its_tasks_with_their_jobs() -> None:
@@ -207,7 +207,7 @@ def test_a_task_stands_behind_all_before_it_and_no_two_on_one_place() -> None:
 
 
 def test_edges_that_need_not_cross_do_not() -> None:
-    chains = {"start": []} | {
+    chains: dict[str, list[str]] = {"start": []} | {
         f"{c}{n}": [f"{c}{n - 1}"] if n else ["start"] for n in range(4) for c in "abc"[:: 1 if n % 2 else -1]
     }
     assert crossings(placed({**chains, "end": ["a3", "b3", "c3"]})) == 0
@@ -219,14 +219,14 @@ def test_an_edge_over_several_columns_passes_no_task() -> None:
 
 
 def test_a_name_in_a_drawing_is_text() -> None:
-    drawing = drawn([DrawnTask(name="<b>", after=(), look="good", detail='"x"', address='/run/"')])
+    drawing = drawn([GraphBox(name="<b>", after=(), look="good", detail='"x"', address='/run/"')])
     assert "<b>" not in drawing
     assert 'href="/run/&#34;"' in drawing
 
 
 def test_a_large_graph_is_a_table_alone() -> None:
-    def task(name: str, *after: str) -> DrawnTask:
-        return DrawnTask(name=name, after=after, look="good", detail="")
+    def task(name: str, *after: str) -> GraphBox:
+        return GraphBox(name=name, after=after, look="good", detail="")
 
     assert is_drawn([task(f"t{n}") for n in range(150)])
     assert not is_drawn([task(f"t{n}") for n in range(151)])

@@ -25,6 +25,7 @@ from quarterjack.cli.exits import ExitCode
 from quarterjack.cli.parameters import Command, find_here, option, with_parameters
 from quarterjack.cli.shell import Shell, pages, plain, print_json
 from quarterjack.errors import InvalidInput
+from quarterjack.importers.airflow.dags import read_airflow
 from quarterjack.importers.celery import read_beat
 from quarterjack.importers.celery_config import beat_of
 from quarterjack.importers.cronlines import CrontabForm
@@ -173,6 +174,20 @@ def celery(
     except (OSError, TypeError):
         text = ""  # then the report has no line numbers
     return read_beat(beat, module, text, timezone=timezone)
+
+
+@app.command("airflow")
+@importer
+def airflow(
+    shell: Shell,  # noqa: ARG001 (every command has it)
+    file: Annotated[str, typer.Argument(help="Python file with DAGs; - for standard input.")],
+) -> ImportReport:
+    """Turn the DAGs of a file of Airflow into pipelines of jobs that are still to be written.
+
+    The file is read and not run. The report has a line for each DAG, each task, and each place that only running the file would decide.
+    The exit code is 1 if a DAG was not converted.
+    """
+    return read_airflow(*_read(file))
 
 
 def _schema(path: Path, *, force: bool) -> dict[Path, str]:

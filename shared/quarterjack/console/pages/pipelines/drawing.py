@@ -22,7 +22,7 @@ _LETTERS = 23  # of a name in its box
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnTask:
+class GraphBox:
     """A task in a drawing."""
 
     name: str
@@ -32,12 +32,12 @@ class DrawnTask:
     address: str | None = None  # of the page of its run
 
 
-def is_drawn(tasks: Sequence[DrawnTask]) -> bool:
+def is_drawn(tasks: Sequence[GraphBox]) -> bool:
     """Whether a graph is small enough to be read as a drawing."""
     return len(tasks) <= MOST_TASKS and sum(len(task.after) for task in tasks) <= MOST_EDGES
 
 
-def drawn(tasks: Sequence[DrawnTask], critical: Sequence[str] = ()) -> Markup:
+def drawn(tasks: Sequence[GraphBox], critical: Sequence[str] = ()) -> Markup:
     """The SVG. ``critical``: the tasks of the critical path in their order."""
     layout = placed({task.name: task.after for task in tasks})
     wide = 2 * _EDGE + (layout.columns - 1) * _STEP + _WIDE
@@ -66,7 +66,7 @@ def _line(points: Sequence[Point], kind: str) -> Markup:
     return Markup('<path class="{}" d="{}"/>').format(kind, path)
 
 
-def _box(task: DrawnTask, point: Point, critical: Collection[str]) -> Markup:
+def _box(task: GraphBox, point: Point, critical: Collection[str]) -> Markup:
     x, y = _corner(point)
     inside = Markup(
         '<rect class="box" x="{}" y="{}" width="{}" height="{}" rx="6"/>'

@@ -35,7 +35,7 @@ def placed(after: Mapping[str, Sequence[str]]) -> GraphLayout:
     column = dict[str, int]()
     for name, before in after.items():
         column[name] = max((column[one] + 1 for one in before), default=0)
-    ways = {
+    ways: dict[tuple[str, str], list[_Place]] = {
         (one, name): [one, *((one, name, at) for at in range(column[one] + 1, column[name])), name]
         for name, before in after.items()
         for one in before

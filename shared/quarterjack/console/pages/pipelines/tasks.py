@@ -13,12 +13,11 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from quarterjack.console.calls import PageCall, Part, get, part, run_of
-from quarterjack.console.pages.pipelines.drawing import DrawnTask, drawn, is_drawn
+from quarterjack.console.pages.pipelines.drawing import GraphBox, drawn, is_drawn
 from quarterjack.console.words import QUIET, duration, look
 from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.run import FAILED, RunState
 from quarterjack.domain.tenants.access import Verb
-from quarterjack.errors import InvalidInput
 from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 
@@ -48,7 +47,7 @@ def tasks_of(call: PageCall, run: Run) -> Part | None:
 def graph_of(tasks: Mapping[str, Any] | None) -> Markup | None:
     """The graph of a definition, with the job of each task; None: it has no tasks, or too many."""
     nodes = [
-        DrawnTask(name=name, after=words.get("after", ()), look=QUIET, detail=_runs(words))
+        GraphBox(name=name, after=words.get("after", ()), look=QUIET, detail=_runs(words))
         for name, words in (tasks or {}).items()
     ]
     return drawn(nodes) if nodes and is_drawn(nodes) else None
@@ -88,9 +87,9 @@ def _shown(call: PageCall, run: Run) -> ShownTasks:
     )
 
 
-def _drawn(call: PageCall, task: TaskRun) -> DrawnTask:
+def _drawn(call: PageCall, task: TaskRun) -> GraphBox:
     state = task.state.lower()
-    return DrawnTask(
+    return GraphBox(
         name=task.name,
         after=task.after,
         look=look(task.state),
@@ -102,8 +101,6 @@ def _drawn(call: PageCall, task: TaskRun) -> DrawnTask:
 def show_tasks(call: PageCall) -> Response:
     """The tasks of a run by themselves: what a line of a list opens."""
     run = call.scheduler.get_run(run_of(call))
-    if not is_pipeline(run):
-        raise InvalidInput("run", run.id, "is no run of a pipeline", "open the page of the run")
     return call.render("pipelines/tasks.html", run=run, tasks=tasks_of(call, run), waits_for=waits_for)
 
 
