@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quarterjack.cli.app import run
+from quarterjack.local.cloud import LocalCloud
+from quarterjack.local.engine import UNSAVED
+from quarterjack.local.session import session
 from quarterjack.local.snapshots import STATUS, Snapshots, is_read, newest
 
 PUT = {"type": "http", "method": "POST", "headers": [(b"X-Amz-Target", b"DynamoDB_20120810.PutItem")]}
@@ -250,3 +254,24 @@ def test_requests_without_a_name_are_reads_by_their_method() -> None:
         False,
         False,
     ]
+
+
+def test_the_command_fails_where_the_state_at_its_end_is_not_saved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """After an orderly session, whose cloud ends with the code of a snapshot that failed."""
+    cloud = LocalCloud(data=tmp_path / "cloud")
+    cloud.log.parent.mkdir()
+    cloud.log.write_text("No space left on device\n")
+    monkeypatch.setattr(cloud, "start", lambda: cloud)
+    monkeypatch.setattr(cloud, "_end", lambda: UNSAVED)
+
+    def session_that_ends(*_: object, **__: object) -> None:
+        with cloud:
+            pass
+
+    monkeypatch.setattr(session, "run", session_that_ends)
+    assert run(["local", "--data", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "the state at the end is not in it" in said
+    assert "Traceback" not in said
