@@ -37,6 +37,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "import": CommandEntry(
             "Convert schedules of other systems: a crontab, EventBridge, Kubernetes, Celery.", "schedules.imports"
         ),
+        "pipelines": CommandEntry(
+            "List, draw and run pipelines; show, retry and skip the tasks of a run.", "schedules.pipelines"
+        ),
         "backfills": CommandEntry("Show, pause, resume and cancel backfills.", "schedules.backfills"),
     },
     "Runs": {

@@ -59,6 +59,22 @@ def complete_targets(context: typer.Context, incomplete: str) -> list[str]:
     return _in_time(context, incomplete, _targets)
 
 
+def complete_pipelines(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of pipelines."""
+    return _in_time(context, incomplete, _pipelines)
+
+
+def complete_drawn(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of pipelines, and ids of runs once there is a ``/``."""
+    return _in_time(context, incomplete, _drawn)
+
+
+def complete_tasks(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the tasks of the run that was typed before."""
+    run_id = str(context.params.get("run_id"))
+    return _in_time(context, incomplete, lambda settings, _: _tasks(settings, run_id))
+
+
 def complete_words(parameter: str) -> Completer:
     """Completion of an option that takes one of a few words."""
 
@@ -77,6 +93,7 @@ def _words() -> Mapping[str, Iterable[str]]:
     from quarterjack.domain.policies import Backoff, Delivery, Priority, Start  # noqa: PLC0415
     from quarterjack.domain.run import RunState  # noqa: PLC0415
     from quarterjack.domain.schedule import ScheduleState  # noqa: PLC0415
+    from quarterjack.sdk.pipelines.drawing import FORMS  # noqa: PLC0415
     from quarterjack.sdk.schedules.bulk import ACTIONS  # noqa: PLC0415
     from quarterjack.timing.exclusions import OnExcluded  # noqa: PLC0415
     from quarterjack.timing.zones.zone import Gap, Repeated  # noqa: PLC0415
@@ -87,6 +104,7 @@ def _words() -> Mapping[str, Iterable[str]]:
         "backoff": tuple(Backoff),
         "catch_up": tuple(CatchUp),
         "delivery": tuple(Delivery),
+        "form": FORMS,
         "kind": tuple(RunKind),
         "overlap": tuple(Overlap),
         "priority": tuple(Priority),
@@ -98,22 +116,27 @@ def _words() -> Mapping[str, Iterable[str]]:
 
 Completer = Callable[[typer.Context, str], list[str]]
 _WITH_WORDS = (
-    *("action", "backoff", "catch_up", "delivery", "gap", "kind"),
+    *("action", "backoff", "catch_up", "delivery", "form", "gap", "kind"),
     *("on_excluded", "overlap", "priority", "repeated", "start", "state"),
 )
 # By the name of the parameter; the name of a schedule to create is nobody's yet.
 COMPLETERS: Mapping[str, Completer] = {
     "job": complete_jobs,
     "name": complete_schedules,
+    "pipeline": complete_pipelines,
     "queue": complete_queues,
     "run_id": complete_runs,
     "schedule": complete_schedules,
+    "skip": complete_tasks,
     "target": complete_targets,
+    "task": complete_tasks,
     **{name: complete_words(name) for name in _WITH_WORDS},
 }
 _OTHERS: Mapping[tuple[str, str], Completer | None] = {
     ("create", "name"): None,
+    ("graph", "pipeline"): complete_drawn,
     ("redrive", "run_id"): complete_dead,
+    ("show", "pipeline"): complete_drawn,
     ("why", "name"): complete_targets,
 }
 
@@ -203,3 +226,18 @@ def _targets(settings: Settings, incomplete: str) -> Iterable[str]:
         yield from _schedules(settings, incomplete)
     if "/" in incomplete:
         yield from _runs(settings, incomplete)
+
+
+def _pipelines(settings: Settings, incomplete: str) -> Iterable[str]:
+    return [one.name for one in _scheduler(settings).list_pipelines(prefix=incomplete, limit=MOST).items]
+
+
+def _drawn(settings: Settings, incomplete: str) -> Iterable[str]:
+    if "#" not in incomplete:
+        yield from _pipelines(settings, incomplete)
+    if "/" in incomplete:
+        yield from _runs(settings, incomplete)
+
+
+def _tasks(settings: Settings, run_id: str) -> Iterable[str]:
+    return [task.name for task in _scheduler(settings).pipeline_run(run_id).tasks]

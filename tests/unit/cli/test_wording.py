@@ -119,6 +119,13 @@ REFUSED = [
     ("submit", "a,b", "JOB"),
     ("preview", "* --count 0", "--count"),
     ("preview", "* --around-dst --count 0", "--count"),
+    ("pipelines show", "s", "NAME|RUN"),
+    ("pipelines show", "x#y", "NAME|RUN"),
+    ("pipelines graph", "s --format svg", "--format"),
+    ("pipelines run", "s", "NAME"),
+    ("pipelines retry", "x", "RUN"),
+    ("pipelines retry", "x#once --key a,b", "--key"),
+    ("pipelines list", "--prefix a,b", "--prefix"),
     ("freeze", "2001-01-01T00:00:00Z --yes", "UNTIL"),
 ]
 
@@ -291,8 +298,8 @@ def test_every_word_of_a_definition_has_its_option() -> None:
     names |= set(inspect.get_annotations(Options)) | set(inspect.get_annotations(OptionWords))
     mapped = {name for name in names if str(words.error(InvalidInput(name, "x", "y", "z"))).startswith("--")}
     unmapped = {name for name in names - mapped if not name.startswith("_")}
-    # The expression is an argument, the retry stands for its options, and the others are for programs.
-    of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", *STORED}
+    # The expression is an argument, the retry stands for its options, and the others are for programs and files.
+    of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", "tasks", "on_task_failure", *STORED}
     assert unmapped == {"expression", "retry", *of_programs}
     for table in (RETRY, RULE):
         for option, name in table.items():

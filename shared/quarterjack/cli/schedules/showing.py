@@ -30,6 +30,14 @@ FAILING = (
     Column("expression", drop=4, cut=16),
     Column("timezone", drop=5),
 )
+TASKS = (
+    Column("name"),
+    Column("job", drop=1, cut=16),
+    Column("after", cut=16),
+    Column("join", drop=3),
+    Column("when", drop=2, cut=16),
+    Column("optional", drop=4, show=lambda task: "yes" if task.optional else ""),
+)
 _REVISIONS = (
     Column("number"),
     Column("active_from"),
@@ -86,20 +94,30 @@ def _say_next_fire(shell: Shell, name: str) -> None:
 def show_schedule(shell: Shell, found: Schedule) -> None:
     """A schedule, with its fires in words."""
     fires = [fire(found.next_fires[0]), *map(day_and_time, found.next_fires[1:])] if found.next_fires else []
-    shell.show(found, {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at), "definition": ""})
+    said = {"next_fires": "\n".join(fires), "last_fired_at": fire(found.last_fired_at), "definition": ""}
+    tasks = found.definition.get("tasks")
+    if tasks is not None:
+        said["tasks"] = f"{len(tasks)}; `quarterjack pipelines show {found.name}` shows them"
+    shell.show(found, said)
 
 
 def show_description(shell: Shell, found: ScheduleDescription) -> None:
     """Everything about a schedule."""
     show_schedule(shell, found.schedule)
     definition, chain = found.definition, found.chain
+    options = {key: value for key, value in definition.options.items() if key != "tasks"}
     rule = {
         key: value for key, value in definition.rule.as_dict().items() if key not in ("expression", "timezone", *TAKEN)
     }
-    for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", definition.options)):
+    for heading, shown in (("rule", rule), ("policies", definition.policies), ("options", options)):
         if shown:
             shell.say(f"\n{heading}", style="bold")
             shell.say("\n".join(f"{key.replace('_', ' ')}  {text_of(value)}" for key, value in shown.items()))
+    if "tasks" in definition.options:
+        from quarterjack.sdk.pipelines.drawing import tasks_of_definition  # noqa: PLC0415 (pipelines alone need it)
+
+        shell.say("\ntasks", style="bold")
+        shell.list(tasks_of_definition(definition.options["tasks"]), TASKS)
     shell.say("\nchain", style="bold")
     due = "" if chain.due is None else f", its entry is due {text_of(chain.due)}"
     shell.say(f"{chain.state}{due}" + ("" if chain.remedy is None else f"\n→ {chain.remedy}"))

@@ -74,7 +74,7 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
     number = number_of(pipeline, name)
     if run.is_terminal:
         raise Conflict(
-            f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline(…, skip=[{name!r}]) repeats it without"
+            f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with skip={name!r} repeats it without"
         )
     now = clock()
     wanted = replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_SKIPPED, ended_at=now)

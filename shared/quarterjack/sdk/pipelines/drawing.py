@@ -109,9 +109,14 @@ def tasks_of_run(run: PipelineRun) -> list[DrawnTask]:
 
 def drawing(name: str, tasks: Sequence[DrawnTask], form: str) -> str:
     """The graph of pipeline ``name`` in a form: "text", "dot" or "mermaid". Raises InvalidInput for another one."""
+    return _FORMS[check_form(form)](name, tasks)
+
+
+def check_form(form: str) -> str:
+    """The form of a drawing. Raises InvalidInput."""
     if form not in _FORMS:
         raise InvalidInput("format", form, "is not known", f"use {', '.join(_FORMS)}")
-    return _FORMS[form](name, tasks)
+    return form
 
 
 def levels(tasks: Sequence[DrawnTask]) -> list[list[DrawnTask]]:
