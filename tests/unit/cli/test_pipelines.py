@@ -155,11 +155,12 @@ class TestCompletion:
 
     def offered(self, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         line = ["quarterjack", *words]
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
+        with pytest.MonkeyPatch.context() as patch:
             patch.setenv(COMPLETES, "complete_bash")
             patch.setenv("COMP_WORDS", "\n".join(line))
             patch.setenv("COMP_CWORD", str(len(line) - 1))
-            run([])
+            with pytest.raises(SystemExit):
+                run([])
         return capsys.readouterr().out.split()
 
     def test_of_pipelines_tasks_and_forms(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
