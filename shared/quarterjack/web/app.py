@@ -26,6 +26,7 @@ from quarterjack.web.routes import (
     declarations,
     installation,
     operators,
+    pipelines,
     runs,
     schedule_acts,
     schedule_runs,
@@ -35,7 +36,18 @@ from quarterjack.web.routes import (
 from quarterjack.web.routes.routing import name_of_route
 from quarterjack.web.shapes import json_bytes
 
-_ROUTERS = (schedules, schedule_acts, schedule_runs, runs, waits, dead, declarations, installation, operators)
+_ROUTERS = (
+    schedules,
+    schedule_acts,
+    schedule_runs,
+    runs,
+    pipelines,
+    waits,
+    dead,
+    declarations,
+    installation,
+    operators,
+)
 _ABOUT = (
     "A job scheduler: run this job at that time, once, and tell me what happened. "
     "`/` in a name is written `~` in an address, and a run is named by its `url_id`. "
@@ -45,6 +57,7 @@ TAGS: Mapping[str, str] = {
     "schedules": "Rules that say when a job runs: create, read, change, pause, and when they fire.",
     "runs of a schedule": "Its runs, and backfills of its past fires.",
     "runs": "Runs of all schedules and one-offs: submit, find, wait for, cancel, repeat.",
+    "pipelines": "Schedules with tasks; the tasks of a run: read, skip, retry.",
     "many": "Runs that failed for good, and acts on many schedules or runs.",
     "declarations": "Schedules as a document that is compared and applied; the preview of an expression.",
     "installation": "Queues, workers, jobs, audit, statistics and the freeze of the tenant.",

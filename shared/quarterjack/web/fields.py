@@ -111,6 +111,7 @@ def _key(
 
 Holder = Annotated[str, Depends(_holder)]
 CallbackToken = Annotated[str, Path(pattern=r"^qjt_[A-Za-z0-9_-]{1,1200}$", description="as the job has handed it out")]
+TaskName = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,79}$", description="name of the task")]
 LinkId = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", description="the `id` of the link")]
 ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]

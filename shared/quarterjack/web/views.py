@@ -13,6 +13,7 @@ from quarterjack.sdk.history.audit import AuditEntry
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
 from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, WorkerRun
 from quarterjack.sdk.history.workers import TickerStatus
+from quarterjack.sdk.pipelines.views import PipelineRun, TaskRun
 from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
 from quarterjack.sdk.schedules.bulk import BulkResult
 from quarterjack.sdk.schedules.forecast_views import ComingSchedule, Forecast, ForecastSpan
@@ -36,6 +37,20 @@ RUN = shape(
         "lateness": (float | None, "seconds from due to the first start", lambda run: run.lateness),
     },
 )
+_TASK_URL_ID = (
+    str | None,
+    "its id as a segment of an address",
+    lambda task: None if task.run_id is None else run_in_url(task.run_id),
+)
+TASK_RUN = shape(
+    TaskRun,
+    add={
+        "url_id": _TASK_URL_ID,
+        "duration": (float | None, "seconds from its first start to its end", lambda task: task.duration),
+    },
+)
+_PATH = "names of the tasks that its end waited for, in their order"
+PIPELINE_RUN = shape(PipelineRun, add={"critical_path": (list[str], _PATH, lambda run: run.critical_path)})
 DEAD_RUN = shape(DeadRun, add={"url_id": _URL_ID})
 WORKER_RUN = shape(WorkerRun, add={"url_id": _URL_ID})
 TRANSITION = shape(RunTransition)

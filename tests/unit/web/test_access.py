@@ -22,7 +22,9 @@ def all_routes(api: Api) -> list[tuple[str, str]]:
 
 
 def filled(path: str, tenant: str = "default") -> str:
-    return path.format(tenant=tenant, name="nightly", run="AAAA", backfill="b", key="crm.1", token=TOKEN, link="0" * 12)
+    return path.format(
+        tenant=tenant, name="nightly", run="AAAA", backfill="b", key="crm.1", token=TOKEN, link="0" * 12, task="t"
+    )
 
 
 def test_nobody_is_let_in_unless_access_is_given() -> None:

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "list_running": "GET /runs?state=RUNNING",
     "compare_schedule": "POST /declarations/plan with one schedule",
     "update_schedule": "PATCH merges, and replaces by upsert_schedule",
+    "upsert_pipeline": "PUT /schedules/{name} with tasks",
     "submit_all": "POST /batches, whose items are documents: submit_documents",
     "archive": "a stream without an end, which a request is not",
     "verify_audit": "an auditor's long work",
@@ -98,7 +99,8 @@ def test_every_body_has_an_example(document: dict[str, Any]) -> None:
 def _resolved(schema: dict[str, Any], document: dict[str, Any]) -> Any:
     if "$ref" in schema:
         return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return schema if "properties" in schema else [_resolved(one, document) for one in schema.get("anyOf", [])] or schema
+    variants = [] if "examples" in schema else schema.get("anyOf", [])
+    return [_resolved(one, document) for one in variants] or schema
 
 
 def test_the_examples_of_schedules_are_accepted(document: dict[str, Any]) -> None:
@@ -269,12 +271,16 @@ def test_the_example_of_every_body_is_accepted(document: dict[str, Any]) -> None
     for principal in ("iam:*", "app:boss@acme"):
         api.harness.tenants.grant("default", principal, "admin")
     waiting = [api.scheduler.submit("greet", {"to": "Eve"}, delay=3_600) for _ in range(10)]
+    api.scheduler.upsert_schedule("p", "pipeline:p", "manual", tasks={"report.mail": {"job": "greet", "payload": {}}})
+    with_tasks = api.scheduler.trigger("p")
+    api.scheduler.cancel_run(with_tasks.id)
     # Profiles and grants last: they change what the others may.
     for place, operation in sorted(operations(document), key=lambda one: one[1]["tags"] == ["operators"]):
         method, path = place.split(" ", 1)
         for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-            waits = waiting.pop() if "{run}" in path else waiting[0]
+            waits = with_tasks if "tasks" in path else waiting.pop() if "{run}" in path else waiting[0]
             names = {"tenant": "default", "name": "a", "run": run_in_url(waits.id), "backfill": "b", "key": "crm.1"}
+            names["task"] = "report.mail"
             names["token"] = callback_token(waits.id, "approval")
             body = json.dumps(_example_of(content["schema"], document))
             answer = lenient.client.request(method, path.format(**names), content=body, headers={"Content-Type": kind})

@@ -42,6 +42,7 @@ ABSENT = {
     "key": "absent.1",
     "token": callback_token("default/~nothing#once", "approval"),
     "link": "0" * 12,
+    "task": "report",
 }
 MAKES = "put_schedule"  # one of one's own, of whatever name
 NAMING = [
@@ -75,7 +76,7 @@ def installed(*, is_granted: bool) -> Shared:
     run = next(run for run in boss.harness.runs() if run.schedule == "team/good")
     there = {"name": "team~good", "run": run_in_url(run.id), "backfill": str(backfill.id), "key": "crm.1"}
     there["token"] = callback_token(run.id, "approval")
-    there["link"] = "1" * 12
+    there["link"], there["task"] = "1" * 12, "extract"
     return Shared(ann, there)
 
 

@@ -36,6 +36,7 @@ def granted(*, to: str, can: list[str], jobs: list[str] | None = None) -> tuple[
         "backfill": backfill,
         "token": callback_token(run["id"], "go"),
         "link": "0" * 12,
+        "task": "report",
     }
 
 
