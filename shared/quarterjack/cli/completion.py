@@ -71,8 +71,8 @@ def complete_drawn(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_tasks(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the tasks of the run that was typed before."""
-    run_id = context.params.get("run_id") or next(
-        iter(context.args), ""
+    run_id = (
+        context.params.get("run_id") or context.params.get("name") or next(iter(context.args), "")
     )  # the second behind an option without its value
     return _in_time(context, incomplete, lambda settings, _: _tasks(settings, run_id))
 

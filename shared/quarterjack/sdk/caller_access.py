@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import check_name, parse_run_id
-from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, SiblingRows
+from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState, SiblingRows
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION
@@ -180,6 +180,11 @@ def read_run(session: Session, tenant: str, run_id: str, verb: Verb) -> RunRow:
 def masked_run(run: RunRow) -> RunRow:
     """A run without payload, result and the texts of its failure. The class and the code of the error stay."""
     failure = None if run.failure is None else _masked_failure(run.failure)
+    if run.state is RunState.SKIPPED and run.parent is not None:
+        from quarterjack.state.pipelines.decide import NOT_MADE  # noqa: PLC0415 (who has no pipeline does not load it)
+
+        if (run.reason or "").startswith(NOT_MADE):  # what follows has values of other tasks
+            run = replace(run, reason=NOT_MADE.rstrip(": "))
     return replace(run, payload=None, payload_ref=None, result=None, result_ref=None, failure=failure)
 
 

@@ -14,6 +14,7 @@ from quarterjack.why.answer import Cause, Sentence, Verdict, exact, show, span
 from quarterjack.why.delay import LATE, claim_delay, start_delay
 from quarterjack.why.facts import Facts, not_known, of_act, of_revision, of_run
 from quarterjack.why.no_run import Judgement, why_missed
+from quarterjack.why.tasks import skipped_task
 from quarterjack.why.timeline import STOPPED, by, on_closing, who_closed
 from quarterjack.why.under_way import CLOSED, attempts, how_closed, marked, start
 
@@ -196,6 +197,8 @@ def superseded(facts: Facts, run: RunRow) -> Judgement:
 
 def skipped(facts: Facts, run: RunRow) -> Judgement:
     reason, ended = run.reason or "no reason is recorded", show(run.ended_at or 0)
+    if (of_task := skipped_task(facts, run)) is not None:
+        return of_task
     if reason == _SKIPPED:
         text = f"Its owner skipped it{by(run)} at {ended}: it was the next fire when skip_next was called."
         entries = [of_act(one) for one in facts.entries if one.act is AuditAct.SKIP and one.target == str(run.ref)]

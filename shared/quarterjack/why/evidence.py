@@ -202,7 +202,7 @@ class EvidenceReader:
         optional = OptionalReads(facts.unread)
         surroundings = Surroundings(self._tenant, self._services, self._clock, optional)
         facts = replace(facts, holds=surroundings.holds(facts), children=surroundings.children(facts.run))
-        facts = replace(facts, items=surroundings.items(facts.run))
+        facts = replace(facts, items=surroundings.items(facts.run), pipeline=surroundings.pipeline(facts.run))
         facts = self._with_siblings(facts, optional)
         return replace(facts, delivery=surroundings.delivery(facts), unread=optional.unread)
 

@@ -12,6 +12,7 @@ from quarterjack.why.answer import Answer, Cause, Sentence, Verdict
 from quarterjack.why.facts import Facts, not_known
 from quarterjack.why.no_run import Judgement, passed_over, without_run
 from quarterjack.why.parked import parked
+from quarterjack.why.tasks import of_pipeline, without_task_run
 
 _BY_STATE: dict[RunState, Callable[[Facts, RunRow], Judgement]] = {
     RunState.QUEUED: under_way.queued,
@@ -33,13 +34,18 @@ _BY_STATE: dict[RunState, Callable[[Facts, RunRow], Judgement]] = {
 _TO_START = (Verdict.UPCOMING, Verdict.NOT_CLAIMED, Verdict.WAITING, Verdict.PARKED, Verdict.VANISHED)
 
 
-def explain(facts: Facts) -> Answer:
-    """The answer. Evidence that could not be read is named at its end."""
+def explain(facts: Facts, task: int | None = None) -> Answer:
+    """The answer. Evidence that could not be read is named at its end. ``task``: about the task of that number, which has no run."""
     run = facts.run
-    if run is None:
+    if task is not None and facts.pipeline is not None:
+        verdict, sentences = without_task_run(facts.pipeline, task)
+        run = None
+    elif run is None:
         verdict, sentences = without_run(facts)
     else:
         verdict, sentences = passed_over(facts) if facts.gaps else _BY_STATE[run.state](facts, run)
+    if run is not None:
+        sentences = [*sentences, *of_pipeline(run)]
     sentences = [*sentences[:1], *_of_grant(facts, verdict), *sentences[1:]]
     unread = [not_known(f"The {what} could not be read: {why}") for what, why in facts.unread.items()]
     return Answer(

@@ -13,6 +13,7 @@ from quarterjack.domain.policies import Overrides, Priority
 from quarterjack.domain.run import AgendaEntry, FailedAttemptRow, RunRow, RunState
 from quarterjack.domain.schedule import Freeze, Head, Revision
 from quarterjack.domain.tenants.profile import Governance
+from quarterjack.owner.runs.pipelines import PipelineState
 from quarterjack.state.backfill import StoredBackfill
 from quarterjack.state.backpressure import QueueDepth, QueueHolds
 from quarterjack.state.overlap import Turns
@@ -81,6 +82,9 @@ class Facts:
         None  # that a parked run waits for, by step; None in place of a state: it has no row
     )
     items: tuple[int, int, int] | None = None  # of the map that it waits for: ended, under way, in all
+    pipeline: PipelineState | None = (
+        None  # whose tasks the run waits for; of a task that was not started: its pipeline's
+    )
     gaps: Sequence[RunRow] = ()  # rows of passed-over fires that cover the instant
     before: Sequence[RunRow] = ()  # rows of the schedule due up to the instant, newest first, without ``run``
     chain: Chain | None = None  # of the revision that has the fire

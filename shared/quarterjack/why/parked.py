@@ -1,4 +1,4 @@
-"""A parked run: what it waits for, since when and until when, and which of its children have not ended."""
+"""A parked run: what it waits for, since when and until when, and which of its children or tasks have not ended."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from quarterjack.state.waits.park import SLEEP, awaited_children, awaited_map, s
 from quarterjack.why.answer import Sentence, Verdict, count, show
 from quarterjack.why.facts import Facts, of_run
 from quarterjack.why.no_run import Judgement
+from quarterjack.why.tasks import left_of, of_tasks
 from quarterjack.why.under_way import attempts, not_leased, start
 
 _SHOWN = 5  # children that are named
@@ -17,7 +18,7 @@ _SHOWN = 5  # children that are named
 def parked(facts: Facts, run: RunRow) -> Judgement:
     """PARKED. A run whose wait is over, and that no worker has leased, waits for a worker."""
     is_over = run.not_before <= facts.now
-    said = [of_run(run, _ended_wait(run) if is_over else _wait(facts, run)), *([] if is_over else _children(facts))]
+    said = [of_run(run, _ended_wait(run) if is_over else _wait(facts, run)), *([] if is_over else _awaited(facts))]
     rest = [*not_leased(facts, run), *start(facts, run), *attempts(facts, run)]
     return Verdict.WAITING if is_over else Verdict.PARKED, [*said, *rest]
 
@@ -43,6 +44,8 @@ def _wait(facts: Facts, run: RunRow) -> str:
             f"It waits for map {awaited_map(run)!r} since {since}, until {show(run.wake_at or 0)} at the latest: {ended:,} of "
             f"{size:,} items have ended, {under_way:,} are under way."
         )
+    elif facts.pipeline is not None:
+        text = f"It waits for {left_of(facts.pipeline)} since {since}, until {show(run.wake_at or 0)} at the latest."
     else:
         text = f"It {run.reason or 'waits'}, since {since}."
     if run.wake_at is not None and run.not_before < run.wake_at:
@@ -56,6 +59,12 @@ def _of_children(facts: Facts) -> str:
         return "children"
     left = sum(state not in TERMINAL for state in facts.children.values())
     return f"{left:,} of {count(len(facts.children), 'child').replace('childs', 'children')}"
+
+
+def _awaited(facts: Facts) -> Iterator[Sentence]:
+    yield from _children(facts)
+    if facts.pipeline is not None:
+        yield from of_tasks(facts.pipeline)
 
 
 def _children(facts: Facts) -> Iterator[Sentence]:

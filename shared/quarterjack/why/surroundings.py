@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from quarterjack.domain.audit import AuditEntryRow
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import WAITING, RunRow, RunState
 from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import QuarterjackError, Unavailable
@@ -18,12 +19,14 @@ from quarterjack.fires.wait_queue import read_permits, wait_queue_of
 from quarterjack.fires.windows.advance import read_window
 from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.catalogue import read_catalogue
+from quarterjack.owner.runs.pipelines import PipelineState, look_at
 from quarterjack.owner.workers import read_workers
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
+from quarterjack.state.pipelines.decide import task_of
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.waits.asked import child_ref
-from quarterjack.state.waits.park import awaited_children, awaited_map
+from quarterjack.state.waits.park import awaited_children, awaited_map, pipeline_of
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import DeliveryFacts, Facts, HoldFacts
@@ -100,6 +103,15 @@ class Surroundings:
         ref = map_of_step(run.ref, step)
         window = self._optional.read("map", lambda: read_window(ref, self._services))
         return None if window is None else (window.cursor - len(window.open), len(window.open), window.size)
+
+    def pipeline(self, run: RunRow | None) -> PipelineState | None:
+        """The pipeline whose tasks a parked run waits for; of a task that was not started that of its parent."""
+        if run is not None and run.state is RunState.PARKED and pipeline_of(run) is not None:
+            return self._optional.read("tasks", lambda: look_at(run, self._services))
+        if run is None or run.state is not RunState.SKIPPED or run.parent is None or task_of(run) is None:
+            return None
+        parent = self._optional.read("pipeline", lambda: self._services.ledger.read(parse_run_id(run.parent or "")))
+        return None if parent is None else self._optional.read("tasks", lambda: look_at(parent, self._services))
 
     def _states(self, run: RunRow, awaited: Sequence[int]) -> Mapping[str, RunState | None]:
         steps = child_steps(run, self._services)

@@ -143,6 +143,13 @@ class TestRuns:
         assert world.scheduler.get_run(repeated["id"]).state == "SUCCEEDED"
         assert states(world, repeated["id"])["cleanup"] == "SKIPPED", "as in the run before"
 
+    def test_why_explains_a_task(self, world: World, said: Said) -> None:
+        run_id = begun(world)
+        assert "because task 'mail' is DEAD, ValueError: no rows today" in " ".join(said("why", run_id).split())
+        assert said("why", run_id, "--task", "cleanup").startswith("SKIPPED")
+        assert said("why", run_id, "--task", "report").startswith("RAN")
+        assert "--task=" in said("why", "nightly", "--task", "report", code=1)
+
     def test_a_run_of_no_pipeline_is_refused(self, world: World, said: Said) -> None:
         plain = world.scheduler.trigger("plain")
         assert "is a run of job 'ok', and of no pipeline" in said("pipelines", "show", plain.id, code=1)

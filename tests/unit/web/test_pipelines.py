@@ -129,6 +129,13 @@ def test_retry(api: Api, address: str) -> None:
     assert api.problem("POST", f"{address}/retry-tasks", {"skip": "stock"})[1]["field"] == "skip"
 
 
+def test_why_of_a_task(api: Api, address: str) -> None:
+    assert api.get(f"{address}/why")["verdict"] == "PARKED"
+    assert api.get(f"{address}/why?task=mail")["verdict"] == "SKIPPED"
+    assert api.get(f"{address}/why?task=extract")["verdict"] == "RAN"
+    assert api.problem("GET", f"{address}/why?task=nix")[0] == 404
+
+
 def test_a_run_of_no_pipeline_is_refused(api: Api) -> None:
     run = api.scheduler.submit("greet", {"to": "Ada"})
     status, problem = api.problem("GET", f"/runs/{run_in_url(run.id)}/tasks")

@@ -39,12 +39,17 @@ def why(
             "or 2026-12-24T18:00:00Z. Default: the last fire that failed, was late or was skipped, else the last one."
         ),
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Name of a task: explain that task of the run of a pipeline.")
+    ] = None,
 ) -> None:
     """Explain why a fire or a run ran, ran late, or did not run. Each sentence names its source."""
+    if task is not None and "#" not in name:
+        raise InvalidInput("--task", task, "was given without the id of a run", "give a run of the pipeline: runs list")
     if "#" in name:
         if at is not None:
             raise InvalidInput("--at", at, "was given with the id of a run", "leave it out, or give a schedule's name")
-        answer = shell.scheduler.why_run(name)
+        answer = shell.scheduler.why_run(name, task=task)
     else:
         answer = shell.scheduler.why_run(_last_trouble(shell, name)) if at is None else shell.scheduler.why(name, at)
     if shell.as_json:

@@ -36,6 +36,7 @@ class PipelineState:
     marks: Mapping[int, str]  # of the tasks that have ended, by number
     decision: NextTasks  # what follows from them
     rows: Mapping[int, RunRow]  # the runs of tasks that have begun, by number
+    hidden: Collection[int] = ()  # numbers of the tasks whose values the caller may not read
 
 
 def pipeline_of_run(run: RunRow, services: Services) -> PipelineRow:

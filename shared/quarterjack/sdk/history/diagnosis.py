@@ -117,11 +117,13 @@ class DiagnosisMethods(SchedulerBase):
             raise self._access.no_schedule(name)
         return self._explained(facts, f"schedule {name!r}")
 
-    def why_run(self, run_id: str) -> Answer:
-        """The same for a run: of a fire, a trigger, a backfill, or a one-off.
+    def why_run(self, run_id: str, *, task: str | None = None) -> Answer:
+        """The same for a run: of a fire, a trigger, a backfill, or a one-off. ``task``: for that task of a pipeline's run.
 
-        Raises InvalidInput, NotFound (there is no such run, or its row has left the ledger), Conflict, Unavailable.
+        Raises InvalidInput, NotFound (there is no such run or task, or its row has left the ledger), Conflict, Unavailable.
         """
+        if task is not None:
+            return self._why_task(run_id, check_name(task, "task"))
         self._access.check_some(Verb.READ_HISTORY, what=f"run {shorten(run_id, 300)}")
         ref = parse_run_id(run_id)
         facts = self._evidence.of_run(ref) if ref.tenant == self.tenant else None
@@ -132,7 +134,20 @@ class DiagnosisMethods(SchedulerBase):
             )
         return self._explained(facts, f"run {run_id!r}")
 
-    def _explained(self, facts: Facts, what: str) -> Answer:
+    def _why_task(self, run_id: str, name: str) -> Answer:
+        from quarterjack.owner.runs.pipelines import look_at, number_of  # noqa: PLC0415 (who has no pipeline does not load it)
+
+        run = self._access.read_run(run_id, Verb.READ_HISTORY)
+        state = look_at(run, self.session.services)
+        number = number_of(state.pipeline, name)
+        if number in state.rows:
+            return self.why_run(str(state.rows[number].ref))
+        facts = self._evidence.of_run(run.ref)
+        if facts is None:
+            raise NotFound(f"run_id={run_id!r}: its row has left the ledger meanwhile")
+        return self._explained(replace(facts, pipeline=state), f"run {run_id!r}", number)
+
+    def _explained(self, facts: Facts, what: str, task: int | None = None) -> Answer:
         """The answer, for a caller who may know of the job that ran, or would have. Raises Forbidden."""
         from quarterjack.why.explain import explain  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
@@ -141,7 +156,11 @@ class DiagnosisMethods(SchedulerBase):
         if not self._access.may(Verb.READ_PAYLOADS, job):
             run = None if facts.run is None else masked_run(facts.run)
             facts = replace(facts, run=run, attempts=masked_attempts(facts.attempts))
-        return explain(facts)
+        if facts.pipeline is not None:
+            from quarterjack.sdk.pipelines.show import masked_state  # noqa: PLC0415 (who has no pipeline does not load it)
+
+            facts = replace(facts, pipeline=masked_state(facts.pipeline, self._access.may_read_payloads))
+        return explain(facts, task)
 
     @property
     def _evidence(self) -> EvidenceReader:

@@ -115,9 +115,10 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
 
     def _shown(self, row: RunRow) -> PipelineRun:
         from quarterjack.owner.runs.pipelines import look_at  # noqa: PLC0415 (who has no pipeline does not load it)
-        from quarterjack.sdk.pipelines.show import pipeline_run  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.pipelines.show import masked_state, pipeline_run  # noqa: PLC0415 (as above)
 
-        return pipeline_run(self._access.run_view(row), look_at(row, self.session.services))
+        state = masked_state(look_at(row, self.session.services), self._access.may_read_payloads)
+        return pipeline_run(self._access.run_view(row), state)
 
     def _pipeline_row(self, run_id: str, verb: Verb) -> RunRow:
         self._access.check_some(verb, what=f"run {shorten(run_id, 300)}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.owner.runs.pipelines import PipelineState
+from quarterjack.sdk.caller_access import masked_run
 from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 from quarterjack.state.pipelines.decide import BROKEN, PASSED_OVER, SKIPPED_BY_CONDITION, End
@@ -19,13 +22,33 @@ def pipeline_run(run: Run, state: PipelineState) -> PipelineRun:
         run=run,
         pipeline=pipeline.name,
         revision=pipeline.revision,
-        tasks=[_task(state, number, masked=run.masked) for number in range(1, len(pipeline.graph.tasks) + 1)],
+        tasks=[_task(state, number) for number in range(1, len(pipeline.graph.tasks) + 1)],
         on_task_failure=str(pipeline.definition.options.on_task_failure),
     )
 
 
-def _task(state: PipelineState, number: int, *, masked: bool) -> TaskRun:
-    graph = state.pipeline.graph
+def masked_state(state: PipelineState, may_read: Callable[[str], bool]) -> PipelineState:
+    """The state without conditions, payloads and texts of errors of the tasks whose job's payloads the caller may not read.
+
+    Without those of the pipeline it is without those of all tasks: they are made from each other's results.
+    """
+    tasks = dict(enumerate(state.pipeline.graph.tasks, 1))
+    is_open = may_read(state.pipeline.run.job)
+    hidden = {number for number, task in tasks.items() if not (is_open and may_read(task.runs))}
+    if not hidden:
+        return state
+    return replace(
+        state,
+        marks={
+            number: mark[:1] if number in hidden and mark[0] == BROKEN else mark for number, mark in state.marks.items()
+        },
+        rows={number: masked_run(row) if number in hidden else row for number, row in state.rows.items()},
+        hidden=hidden,
+    )
+
+
+def _task(state: PipelineState, number: int) -> TaskRun:
+    graph, masked = state.pipeline.graph, number in state.hidden
     task, row = graph.task(number), state.rows.get(number)
     end, mark = state.decision.ends.get(number), state.marks.get(number, " ")
     name, reason = (WAITING, None) if end is None else (str(RunState.SKIPPED), _why(mark, end))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 
-from quarterjack.domain.names import RunRef, one_off_ref
+from quarterjack.domain.names import RunRef, one_off_ref, parse_run_id
 from quarterjack.domain.pipelines.graph import Graph, Join, Task
 from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.state.waits.park import LETTERS
@@ -111,6 +111,14 @@ def task_ref(run: RunRef, pipeline: str, task: str, digest: str | None = None) -
 def digest_of(run: RunRef) -> str:
     """What tells a pipeline's run from others in the ids of its tasks."""
     return hashlib.sha256(str(run).encode()).hexdigest()[:_DIGEST]
+
+
+def task_of(run: RunRow) -> tuple[str, str] | None:
+    """The pipeline and the task of a run; None: it is no task's."""
+    if run.parent is None or not run.ref.is_one_off:
+        return None
+    pipeline, _, rest = run.ref.owner.partition("/~")[2].rpartition(f":{digest_of(parse_run_id(run.parent))}:")
+    return (pipeline, rest) if pipeline else None
 
 
 def ref_by_mark(run: RunRef, pipeline: str, task: str, mark: str) -> RunRef:
