@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from quarterjack.domain.history.outgoing_event import OutgoingEvent, event_of, event_of_notice
+from quarterjack.domain.history.outgoing_event import OutgoingEvent, event_of, event_of_notice, pipeline_event_of
 from quarterjack.domain.history.run_change import NoticeChange, StreamChange
 from quarterjack.domain.times import HOUR, MINUTE
 from quarterjack.errors import EventFailed, EventRefused, Unavailable
@@ -98,13 +98,11 @@ def events_of(changes: Iterable[StreamChange]) -> Iterator[OutgoingEvent]:
 
 def _with_events(changes: Iterable[StreamChange]) -> Iterator[tuple[StreamChange, OutgoingEvent]]:
     for change in changes:
-        event = _event_of(change)
-        if event is not None:
-            yield change, event
+        yield from ((change, event) for event in _events_of(change) if event is not None)
 
 
-def _event_of(change: StreamChange) -> OutgoingEvent | None:
+def _events_of(change: StreamChange) -> Sequence[OutgoingEvent | None]:
     if isinstance(change, NoticeChange):
-        return event_of_notice(change.notice)
+        return (event_of_notice(change.notice),)
     line = transition_of(change)
-    return None if line is None else event_of(line)
+    return () if line is None else (event_of(line), pipeline_event_of(line))

@@ -63,6 +63,17 @@ def test_ends_are_reported_and_nothing_else(state: RunState) -> None:
     assert found == ([f"run.{state.lower()}"] if state in wanted else [])
 
 
+@pytest.mark.parametrize("state", ["SUCCEEDED", "DEAD", "EXPIRED", "CANCELLED"])
+def test_the_end_of_a_pipelines_run_is_an_event_of_the_pipeline_as_well(state: str) -> None:
+    changes = life(replace(a_run(), job="pipeline:nightly"), state=RunState(state))
+    events, again = [*events_of(changes)], [*events_of(changes)]
+    of_pipeline = [f"pipeline.{state.lower()}"] if state in ("SUCCEEDED", "DEAD") else []
+    assert [event.type for event in events] == [f"run.{state.lower()}", *of_pipeline]
+    assert [event.id for event in events] == [event.id for event in again]
+    assert len({event.id for event in events}) == len(events)
+    assert [event.data.get("pipeline") for event in events] == [None, "nightly"][: len(events)]
+
+
 def test_a_heartbeat_and_a_burial_are_no_events() -> None:
     claimed, leased, ended = life(state=RunState.DEAD)
     assert ended.new is not None
@@ -288,6 +299,7 @@ def test_types_may_be_chosen() -> None:
     target = parse_target("eventbridge:acme", "run.dead, run.lost")
     assert target.types == {"run.dead", "run.lost"}
     assert states_of(target.types) == [RunState.DEAD, RunState.LOST]
+    assert states_of(frozenset({"pipeline.dead"})) == [RunState.DEAD]
 
 
 @pytest.mark.parametrize(

@@ -157,17 +157,9 @@ def describe(shell: Shell, name: Name) -> None:
 @app.command("list")
 @matching("no schedule matches")
 @with_filters
-def list_(
-    shell: Shell,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-    pipelines: Annotated[
-        bool | None, typer.Option("--pipelines/--no-pipelines", help="Only pipelines, or only schedules without tasks.")
-    ] = None,
-    **conditions: Any,
-) -> None:
+def list_(shell: Shell, limit: Limit = 100, cursor: Cursor = None, **conditions: Any) -> None:
     """List schedules by name."""
-    page = shell.scheduler.list_schedules(**conditions, pipelines=pipelines, next_fires=1, limit=limit, cursor=cursor)
+    page = shell.scheduler.list_schedules(**conditions, next_fires=1, limit=limit, cursor=cursor)
     shell.page(page, FAILING if conditions.get("failing") else LISTED)
 
 

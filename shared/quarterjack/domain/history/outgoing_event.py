@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from quarterjack.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
+from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.notice import NOTICE_EVENTS, SCHEDULE_EVENTS, BreakerNotice, Notice
 from quarterjack.domain.payload import json_text
 from quarterjack.domain.run import RunState
@@ -28,7 +29,11 @@ RUN_EVENTS: Mapping[TransitionKind, str] = {
         TransitionKind.CANCELLED,
     )
 }
-EVENT_TYPES = frozenset((*RUN_EVENTS.values(), *NOTICE_EVENTS))
+# Of pipelines' runs, beside those: who follows runs gets all, and who follows pipelines need not tell their runs from those of tasks.
+PIPELINE_EVENTS: Mapping[TransitionKind, str] = {
+    kind: f"pipeline.{kind}" for kind in (TransitionKind.SUCCEEDED, TransitionKind.DEAD)
+}
+EVENT_TYPES = frozenset((*RUN_EVENTS.values(), *PIPELINE_EVENTS.values(), *NOTICE_EVENTS))
 SOURCE = "quarterjack"
 _PLAIN = (
     "job",
@@ -97,6 +102,17 @@ def event_of(line: TransitionLine) -> OutgoingEvent | None:
     )
 
 
+def pipeline_event_of(line: TransitionLine) -> OutgoingEvent | None:
+    """The event beside that of ``event_of`` for the end of a pipeline's run; None: the run is no pipeline's, or ended otherwise."""
+    kind, event = PIPELINE_EVENTS.get(line.kind), event_of(line)
+    if kind is None or event is None or not line.job.startswith(PIPELINE):
+        return None
+    digest = hashlib.sha256(f"{kind}#{event.id}".encode()).hexdigest()[:32]
+    return replace(
+        event, id=f"evt_{digest}", type=kind, data={**event.data, "pipeline": line.job.removeprefix(PIPELINE)}
+    )
+
+
 def event_of_notice(notice: Notice | BreakerNotice) -> OutgoingEvent | None:
     """The event of a notice, without its sentence and the run's error message; None for a notice within an incident."""
     if isinstance(notice, BreakerNotice):
@@ -131,7 +147,11 @@ def _event_of_breaker(notice: BreakerNotice) -> OutgoingEvent:
 
 def states_of(types: frozenset[str]) -> list[RunState]:
     """The states of runs that these types of events are about."""
-    return [RunState(kind.upper()) for kind, word in RUN_EVENTS.items() if word in types]
+    return [
+        RunState(kind.upper())
+        for kind, word in RUN_EVENTS.items()
+        if word in types or PIPELINE_EVENTS.get(kind, word) in types
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,7 +113,7 @@ class WaitQuery(ApiQuery):
     wait: float = Field(0, ge=0, le=20, description="seconds to wait for the run's end")
 
 
-class WhyQuery(ApiQuery):
+class WhyRunQuery(ApiQuery):
     """What is explained."""
 
     task: str | None = Field(None, pattern=NAME, description="name of a task of a pipeline's run; left out: the run")
@@ -218,7 +218,7 @@ def list_run_logs(call: Call, run: RunId, query: Annotated[PageQuery, InQuery()]
 
 
 @router.get("/runs/{run}/why", responses=answers(views.ANSWER.model))
-def why_run(call: Call, run: RunId, query: Annotated[WhyQuery, InQuery()]) -> Response:
+def why_run(call: Call, run: RunId, query: Annotated[WhyRunQuery, InQuery()]) -> Response:
     """Why it ran, ran late, or did not run."""
     return call.answer(call.scheduler.why_run(run, task=query.task))
 
