@@ -102,22 +102,25 @@ class DifferenceKind(StrEnum):
 
 @value(kw_only=True)
 class PayloadChange:
-    """One difference of two payloads. Sensitive values are masked."""
+    """One difference of two payloads, or of the tasks of a pipeline. Sensitive values are masked."""
 
-    path: str  # such as ``payload.regions[2].name``
+    path: str  # such as ``payload.regions[2].name``, ``tasks.report.after[1]``
     kind: DifferenceKind
     before: Any = None  # the JSON value in the old payload; None if the kind is ADDED
     after: Any = None  # the JSON value in the new payload; None if the kind is REMOVED
 
 
-def payload_changes(before: Any, after: Any, redact: Redact) -> list[PayloadChange]:
-    """The differences in the order of the new payload, what was removed behind it. Beside an object, no payload is an empty one."""
+def payload_changes(before: Any, after: Any, redact: Redact, root: str = "payload") -> list[PayloadChange]:
+    """The differences in the order of the new payload, what was removed behind it. Beside an object, no payload is an empty one.
+
+    ``root`` begins the paths: "tasks" of those of a pipeline, which are compared likewise.
+    """
     first = {} if before is None and isinstance(after, dict) else before
     second = {} if after is None and isinstance(before, dict) else after
-    found = [*_changes(first, second, redact, "payload")]
+    found = [*_changes(first, second, redact, root)]
     if found or same_json(before, after):
         return found
-    return [PayloadChange(path="payload", kind=DifferenceKind.CHANGED, before=before, after=after)]  # null and {}
+    return [PayloadChange(path=root, kind=DifferenceKind.CHANGED, before=before, after=after)]  # null and {}
 
 
 def masked(value: Any, redact: Redact) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any
 from quarterjack.apply.fields import words_of
 from quarterjack.apply.plan import payload_changes
 from quarterjack.arguments import checked_revision
+from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState
 from quarterjack.domain.times import from_ms
@@ -52,7 +54,7 @@ class Schedule:
     definition: Mapping[str, Any] = field(
         default_factory=dict
     )  # get_schedule only: the words of its declaration in a file, without payload
-    masked: bool = False  # its payload is left out: the caller may not read-payloads
+    masked: bool = False  # its payload, and those of its tasks, are left out: the caller may not read-payloads
 
 
 def seen_of(expected: object) -> tuple[int | None, int | None]:
@@ -133,7 +135,7 @@ def schedule_view(
         Schedule,
         head,
         payload=stored_value(payload) if revision is not None else None,
-        definition={} if revision is None else _words(head, revision),
+        definition={} if revision is None else without_values(_words(head, revision), masked=masked),
         tags=dict(head.tags),
         masked=masked,
         last_fired_at=None if last_fired is None else from_ms(last_fired, local),
@@ -152,20 +154,42 @@ def revision_view(one: Revision, before: Revision | None, *, may_see: Callable[[
     """
     old, new = _flat((before or one).definition), _flat(one.definition)
     changed = [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
-    found = {name: (old.get(name), new.get(name)) for name in changed if name != "payload"}
-    if before is not None and "payload" in changed:
-        found |= _payload_differences(before.definition, one.definition, may_see)
+    found = {name: (old.get(name), new.get(name)) for name in changed if name not in ("payload", "tasks")}
+    if before is not None:
+        for name in (name for name in ("payload", "tasks") if name in changed):
+            found |= _differences(name, before.definition, one.definition, may_see)
     closed_by = None if one.closed_by is None else str(one.closed_by)
     return view_of(RevisionView, one, closed_by=closed_by, changed=changed, differences=found)
 
 
-def _payload_differences(
-    before: Definition, after: Definition, may_see: Callable[[str], bool]
+def _differences(
+    name: str, before: Definition, after: Definition, may_see: Callable[[str], bool]
 ) -> Mapping[str, tuple[Any, Any]]:
-    if None in (before.payload, after.payload) or not (may_see(before.job) and may_see(after.job)):
-        return {"payload": (MASK, MASK)}
-    changes = payload_changes(stored_value(before.payload), stored_value(after.payload), Redact())
+    """Of the payloads or the tasks, by path."""
+    is_open = all(map(may_see, {*jobs_of(before), *jobs_of(after)}))
+    if not is_open or (name == "payload" and None in (before.payload, after.payload)):
+        return {name: (MASK, MASK)}
+    texts = (before.payload, after.payload) if name == "payload" else (before.options.tasks, after.options.tasks)
+    changes = payload_changes(*map(stored_value, texts), Redact(), name)
     return {one.path: (one.before, one.after) for one in changes}
+
+
+def jobs_of(definition: Definition) -> list[str]:
+    """The job of a definition, and those of its tasks: who may read the payloads of all of them sees its values."""
+    tasks = {} if definition.options.tasks is None else json.loads(definition.options.tasks)
+    return [definition.job, *(words.get("job") or f"{PIPELINE}{words['pipeline']}" for words in tasks.values())]
+
+
+def without_values(words: Mapping[str, Any], *, masked: bool) -> Mapping[str, Any]:
+    """The words of a definition; ``masked``: without payloads, conditions and items of tasks."""
+    if not masked or words.get("tasks") is None:
+        return words
+    return {**words, "tasks": {name: _without_values(task) for name, task in words["tasks"].items()}}
+
+
+def _without_values(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = {word: value for word, value in task.items() if word not in ("payload", "when")}
+    return found if "map" not in found else {**found, "map": {"at_a_time": found["map"]["at_a_time"]}}
 
 
 def _flat(definition: Definition) -> dict[str, Any]:

@@ -46,7 +46,8 @@ _SIGNS = {
     ApplyAction.FOREIGN: ("!", "yellow"),
     ApplyAction.REFUSED: ("!", "red"),
 }
-_LISTED = 50  # differences of a payload that are shown
+_LISTED = 50  # differences of a payload, or of tasks, that are shown
+_BY_PATH = ("payload", "tasks")  # words whose differences have paths
 _SHOWN = 120  # characters of a value in the diff
 
 
@@ -199,6 +200,10 @@ def _as_record(change: PlannedChange, redact: Redact) -> dict[str, Any]:
         before, after = change.fields["payload"]
         shown["fields"] = {**change.fields, "payload": (masked(before, redact), masked(after, redact))}
         shown["payload_changes"] = payload_changes(before, after, redact)
+    if "tasks" in change.fields:
+        old, new = change.fields["tasks"]
+        shown["fields"] = {**shown["fields"], "tasks": (masked(old, redact), masked(new, redact))}
+        shown["task_changes"] = payload_changes(old, new, redact, "tasks")
     return shown
 
 
@@ -213,14 +218,14 @@ def _show_change(shell: Shell, change: PlannedChange, redact: Redact, *, prune: 
     if change.adopts:
         shell.say("    managed by: none → this")
     for word, pair in change.fields.items() if change.act is ApplyAction.UPDATE else ():
-        if word != "payload":
+        if word not in _BY_PATH:
             shell.say(f"    {word}: {' → '.join(map(_short, pair))}")
             continue
-        found = payload_changes(*pair, redact)
+        found = payload_changes(*pair, redact, word)
         for one in found[:_LISTED]:
             shell.say(f"    {_line_of(one)}")
         if len(found) > _LISTED:
-            shell.say(f"    … and {len(found) - _LISTED:,} more differences of the payload; --json shows all")
+            shell.say(f"    … and {len(found) - _LISTED:,} more differences of the {word}; --json shows all")
 
 
 def _line_of(change: PayloadChange) -> str:

@@ -21,6 +21,7 @@ from quarterjack.owner.limits import check_priority
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules import stop as closing
 from quarterjack.sdk.base import NONE, UNSET, SchedulerBase
+from quarterjack.sdk.pipelines.unseen import with_values_seen
 from quarterjack.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
 from quarterjack.sdk.schedule_views import Schedule, Upserted, schedule_view
 from quarterjack.timing import Rule
@@ -98,6 +99,7 @@ class ScheduleMethods(SchedulerBase):
         spec = request.spec()
         if payload is NONE:
             spec = self._without_payload(spec, name, keep=keep_payload)
+        spec = replace(spec, definition=with_values_seen(spec.definition, name, self.tenant, self._access))
         self._take(RateWord.CHANGES)
         done = creating.upsert(call, spec, self._context)
         return Upserted(schedule=schedule_view(done.head), change=str(done.change))

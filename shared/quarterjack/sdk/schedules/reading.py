@@ -25,8 +25,10 @@ from quarterjack.sdk.schedule_views import (
     DefinitionView,
     Schedule,
     ScheduleDescription,
+    jobs_of,
     revision_view,
     schedule_view,
+    without_values,
 )
 from quarterjack.sdk.schedules.filters import Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.views import Page
@@ -76,7 +78,7 @@ class ReadMethods(SchedulerBase):
 
     def _view(self, head: Head, revision: Revision) -> Schedule:
         runs = self.session.services.ledger.latest(head.owner, upto=self.session.clock())
-        may_see = self._access.may(Verb.READ_PAYLOADS, revision.definition.job)
+        may_see = all(map(self._access.may_read_payloads, jobs_of(revision.definition)))
         return schedule_view(
             head,
             revision,
@@ -189,7 +191,7 @@ class ReadMethods(SchedulerBase):
                 rule=definition.rule,
                 payload=schedule.payload,
                 policies=definition.overrides.as_dict(),
-                options=definition.options.as_dict(),
+                options=without_values(definition.options.as_dict(), masked=schedule.masked),
                 counts_from=from_ms(revision.counts_from),
             ),
             revisions=[revision_view(one, before, may_see=self._access.may_read_payloads) for one, before in pairs],
