@@ -170,7 +170,8 @@ def _differences(
     if not is_open or (name == "payload" and None in (before.payload, after.payload)):
         return {name: (MASK, MASK)}
     texts = (before.payload, after.payload) if name == "payload" else (before.options.tasks, after.options.tasks)
-    changes = payload_changes(*map(stored_value, texts), Redact(), name)
+    old, new = map(stored_value, texts)
+    changes = payload_changes(old, new, Redact(), name)
     return {one.path: (one.before, one.after) for one in changes}
 
 

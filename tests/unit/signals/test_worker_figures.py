@@ -91,6 +91,13 @@ def test_a_slice_that_ends_in_a_wait_is_counted_by_what_it_waits_for() -> None:
     assert counts == [3, 1, 2]
 
 
+def test_the_run_of_a_pipeline_waits_for_tasks() -> None:
+    here = Measured(world=Parking())
+    here.world.scheduler.upsert_schedule("p", "pipeline:p", "manual", tasks={"a": {"job": "ask"}})
+    here.world.scheduler.trigger("p")
+    assert here.work()["Parked.tasks"] == [1]
+
+
 def test_the_time_for_which_a_message_was_delayed_is_no_wait() -> None:
     here = Measured()
     here.world.scheduler.submit("note", run_at=at(60))
