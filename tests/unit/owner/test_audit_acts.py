@@ -99,6 +99,26 @@ def revoked(scene: Scene) -> Act:
     return lambda owner: owner.revoke_link(scene.waiting.id, link.id)
 
 
+def pipelined(scene: Scene) -> Run:
+    """The run of a pipeline of which one task waits."""
+    tasks = {"a": {"job": "bad"}, "b": {"job": "note", "after": ["a"]}}
+    scene.world.owner().upsert_schedule("tasks", "pipeline:tasks", "manual", tasks=tasks)
+    run = scene.world.owner().trigger("tasks")
+    scene.world.live(5)
+    return run
+
+
+def task_skipped(scene: Scene) -> Act:
+    run = pipelined(scene)
+    return lambda owner: owner.skip_task(run.id, "b")
+
+
+def tasks_repeated(scene: Scene) -> Act:
+    run = pipelined(scene)
+    scene.world.owner().cancel_run(run.id)
+    return lambda owner: owner.retry_pipeline(run.id, idempotency_key="k")
+
+
 def backfilled(name: str, first: str | None = None) -> Callable[[Scene], Act]:
     def prepared(scene: Scene) -> Act:
         if first is not None:
@@ -119,6 +139,8 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "resume": (of("resume_schedule", "p"), ["resume"]),
     "delete": (of("delete_schedule", "s1"), ["delete"]),
     "skip": (of("skip_next", "s1", client_token="t"), ["skip"]),
+    "skip task": (task_skipped, ["skip"]),
+    "retry tasks": (tasks_repeated, ["replay"]),
     "trigger": (of("trigger", "s1", idempotency_key="k"), ["trigger"]),
     "cancel": (lambda scene: lambda owner: owner.cancel_run(scene.waiting.id), ["cancel"]),
     "cancel runs": (of("cancel_runs", "s1", between=(at(-10_000), at(60))), ["cancel"] * 4),
