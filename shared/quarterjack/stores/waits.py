@@ -122,14 +122,30 @@ class Waits:
         is_new, after = self._tables.write("mark_ended", write, returning=True)
         return _marks(after or row) if is_new else None
 
-    def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int, *, first: bool = False) -> None:
-        """Note the ends of items of a batch, by number: a write for each hundred of them. ``first``: unless some of these have marks."""
-        chunks = defaultdict[int, dict[str, str]](dict)
+    def mark_items(self, batch: RunRef, marks: Mapping[int, str], now: int) -> None:
+        """Note the ends of items of a batch, by number: a write for each hundred of them."""
+        for row in self._chunks(batch, marks, now):
+            self._tables.write("mark_items", RowWrite(table=RUNS, row=row))
+
+    def take_over(self, ref: RunRef, marks: Mapping[int, str], original: RunRef, now: int) -> bool:
+        """Give a run that repeats another one its first marks, unless it has some; False: these are of another original.
+
+        The first hundred have a row even without a mark, so that calls for two originals never mix. Raises Unavailable.
+        """
+        for row in self._chunks(ref, marks, now, least=[0]):
+            put = put_new(RUNS, row | {"original": str(original)})
+            is_new, there = self._tables.write("take_over", put)  # refused, it brings the row that is there
+            if not is_new and (there or {}).get("original") != str(original):
+                return False
+        return True
+
+    def _chunks(self, parent: RunRef, marks: Mapping[int, str], now: int, least: Iterable[int] = ()) -> list[Row]:
+        """The rows of these marks; ``least``: hundreds that have a row in any case."""
+        chunks: dict[int, dict[str, str]] = {chunk: {} for chunk in least}
         for number, mark in marks.items():
-            chunks[_chunk(number)][f"c{number}"] = mark
-        for chunk, marked in chunks.items():
-            row = _chunk_key(batch, chunk * CHUNK + 1) | marked | {"ttl": self._expires(now)}
-            self._tables.write("mark_items", put_new(RUNS, row) if first else RowWrite(table=RUNS, row=row))
+            chunks.setdefault(_chunk(number), {})[f"c{number}"] = mark
+        ttl = {"ttl": self._expires(now)}
+        return [_chunk_key(parent, chunk * CHUNK + 1) | marked | ttl for chunk, marked in chunks.items()]
 
     def ended(self, parent: RunRef, numbers: Iterable[int]) -> set[int]:
         """Of these children those that are marked as ended. Raises Unavailable."""

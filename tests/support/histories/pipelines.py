@@ -16,7 +16,7 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import Permanent
 from quarterjack.fires.pipelines.rows import PipelineRow, read_pipeline
-from quarterjack.state.pipelines.decide import ref_by_mark
+from quarterjack.state.pipelines.decide import BROKEN, ref_by_mark
 from quarterjack.state.waits.park import LETTERS
 from quarterjack.testing import Detail
 
@@ -35,7 +35,7 @@ ACTS = (
     ("other", 8),
 )
 _YOUNG = HOUR  # ms: a run of a pipeline that is younger may go on
-_WIDE = 0.03  # chance that a graph has more tasks than one row has marks
+_WIDE = 0.08  # chance that a graph has more tasks than one row has marks
 Tasks = dict[str, dict[str, Any]]
 
 
@@ -252,11 +252,16 @@ class Pipelines(History):
         return ends
 
     def _passed_over(self, pipeline: PipelineRow) -> set[int]:
-        """Tasks without a row that retry_pipeline(skip=…) passed over: their marks alone say so."""
+        """Tasks without a row in a repeated run that count as ends: passed over, or optional and never made. Their marks alone say so."""
         if pipeline.run.replay_of is None:
             return set()
         marks = self.reader.waits.ends(pipeline.run.ref, range(1, len(pipeline.graph.tasks) + 1))
-        return {number for number, mark in marks.items() if mark == LETTERS[RunState.SKIPPED]}
+        task = pipeline.graph.task
+        return {
+            number
+            for number, mark in marks.items()
+            if mark == LETTERS[RunState.SKIPPED] or (mark[0] == BROKEN and task(number).optional)
+        }
 
     # Verdicts.
 

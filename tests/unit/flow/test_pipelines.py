@@ -3,71 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from quarterjack import Context, Retry, Run, pipeline
+from quarterjack import Context, pipeline
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
-from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
-from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.state.ending import cancel
 from quarterjack.stores.tables import REVISIONS
+from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 
-from tests.support.scenes.world import NOON, Faults, World
+from tests.support.scenes.line import DIAMOND, Line
+from tests.support.scenes.world import NOON, Faults, World, crash
 from tests.support.units import counted
-
-ONCE = Retry(max_attempts=1)
-DIAMOND: Mapping[str, Any] = {
-    "a": {"job": "ok"},
-    "b": {"job": "ok", "after": ["a"]},
-    "c": {"job": "ok", "after": ["a"]},
-    "d": {"job": "ok", "after": ["b", "c"]},
-}
-
-
-class Line:
-    """A world whose jobs note their tasks, and fail or wait as told."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.ran: list[str] = []
-        self.payloads: dict[str, Any] = {}
-        self.results: dict[str, Any] = {}
-        self.broken: set[str] = set()
-        self.during: dict[str, Callable[[], object]] = {}
-        self.world.jobs.job("ok", retry=ONCE)(self._job)
-        self.world.jobs.job("twice", retry=Retry(max_attempts=2, base=1.0, jitter=0.0))(self._job)
-
-    def _job(self, ctx: Any, payload: Any) -> Any:
-        task = ctx.run_id.split(":")[-1].removesuffix("#once")
-        self.ran.append(task)
-        self.payloads[task] = payload
-        if task in self.during:
-            self.during.pop(task)()
-        if task in self.broken:
-            raise RuntimeError(f"{task} is broken")
-        return self.results.get(task)
-
-    def publish(self, tasks: Mapping[str, Any], **words: Any) -> None:
-        self.world.scheduler.upsert_schedule("p", "pipeline:p", "manual", tasks=tasks, **words)
-
-    def run(self, seconds: float = 60, **given: Any) -> PipelineRun:
-        run = self.world.scheduler.trigger("p", **given)
-        self.world.live(seconds)
-        return self.seen(run)
-
-    def seen(self, run: Run | PipelineRun) -> PipelineRun:
-        return self.world.scheduler.pipeline_run(run.id if isinstance(run, Run) else run.run.id)
-
-    def states(self, run: PipelineRun) -> dict[str, str]:
-        return {task.name: task.state for task in run.tasks}
 
 
 @pytest.fixture
@@ -482,6 +436,19 @@ def test_a_retry_that_is_called_again_marks_nothing_anew(line: Line) -> None:
     row = line.world.services.ledger.read(parse_run_id(again.id))
     assert row is not None
     assert line.world.services.waits.ends(row.ref, [2]) == {2: "S"}
+
+
+def test_a_key_repeats_one_run(line: Line) -> None:
+    """Whoever used the key for another run died between its marks and its submission."""
+    line.broken.add("b")
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok"}}, on_task_failure="continue")
+    first, second = line.run(), line.run()
+    owner = line.world.owner(Faults().at("submit", before=crash))
+    with pytest.raises(Crash):
+        owner.retry_pipeline(first.run.id, idempotency_key="again")
+    with pytest.raises(KeyReused, match="does not repeat"):
+        line.world.scheduler.retry_pipeline(second.run.id, idempotency_key="again")
+    assert line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again").replay_of == first.run.id
 
 
 def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:

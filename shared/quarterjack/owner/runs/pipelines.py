@@ -12,7 +12,7 @@ from dataclasses import replace
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.names import PIPELINE, RunRef
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable
+from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.parking import notify_waiting
@@ -93,7 +93,7 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
 def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireContext, *, check: Check) -> RunRow:
     """Repeat what did not succeed of a pipeline's run, as a new run ``ref``; what is in ``skip`` is passed over.
 
-    Raises InvalidInput, Conflict (it has not ended, or has succeeded), NotFound, AlreadyExists, Unavailable.
+    Raises InvalidInput, Conflict (it has not ended, or has succeeded), NotFound, KeyReused, Unavailable.
     """
     services = context.services
     pipeline = pipeline_of_run(original, services)
@@ -109,10 +109,9 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
 
     def write_marks(run: RunRow) -> None:
         check(run)
+        if not services.waits.take_over(ref, marks, original.ref, context.clock()):
+            raise KeyReused(f"idempotency_key: run {ref} does not repeat {original.ref}; use another key")
         if marks:
-            services.waits.mark_items(
-                ref, marks, context.clock(), first=True
-            )  # of a repeated call the first one's count
             kept = [task_ref_ for number, task_ref_ in pipeline.refs(services).items() if number in marks]
             services.waits.prolong(None, kept, until=context.clock() + services.retention)
 
