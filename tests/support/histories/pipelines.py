@@ -240,14 +240,14 @@ class Pipelines(History):
         rows, ends = self._rows(pipeline), dict[int, str]()
         passed = self._passed_over(pipeline)
         for number, before in enumerate(pipeline.graph.edges, 1):
-            row = rows.get(number)
-            if number in passed:
-                ends[number] = "s"
+            row, task = rows.get(number), pipeline.graph.task(number)
+            turn = _verdict(str(task.join), [ends.get(each) for each in before])
+            if number in passed or (row is not None and row.reason == "skipped by its owner"):
+                if turn is not None:
+                    ends[number] = "s" if turn else "x"
             elif row is not None and row.is_terminal:
-                ends[number] = _end(pipeline.graph.task(number), row)
-            elif (
-                row is None and _verdict(str(pipeline.graph.task(number).join), [ends.get(b) for b in before]) is False
-            ):
+                ends[number] = _end(task, row)
+            elif row is None and turn is False:
                 ends[number] = "x"
         return ends
 
@@ -353,7 +353,7 @@ def _end(task: Task, row: RunRow) -> str:
     if row.state is RunState.SUCCEEDED:
         return "s"
     if row.state is RunState.SKIPPED and not (row.reason or "").startswith("cannot be made"):
-        return "s" if row.reason == "skipped by its owner" else "x"
+        return "x"
     return "s" if task.optional else "f"
 
 

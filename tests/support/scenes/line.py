@@ -30,6 +30,7 @@ class Line:
         self.broken: set[str] = set()
         self.during: dict[str, Callable[[], object]] = {}
         self.world.jobs.job("ok", retry=ONCE)(self._job)
+        self.world.jobs.job("again", retry=Retry(max_attempts=5, base=100.0, jitter=0.0))(self._fails_at_first)
         self.world.jobs.job("twice", retry=Retry(max_attempts=2, base=1.0, jitter=0.0))(self._job)
 
     def _job(self, ctx: Any, payload: Any) -> Any:
@@ -41,6 +42,11 @@ class Line:
         if task in self.broken:
             raise RuntimeError(f"{task} is broken")
         return self.results.get(task)
+
+    def _fails_at_first(self, ctx: Any, payload: Any) -> Any:
+        self._job(ctx, payload)
+        if ctx.attempt == 1:
+            raise RuntimeError("not this time")
 
     def publish(self, tasks: Mapping[str, Any], **words: Any) -> None:
         self.world.scheduler.upsert_schedule("p", "pipeline:p", "manual", tasks=tasks, **words)

@@ -24,7 +24,7 @@ from quarterjack.fires.claim import one_off_message, send
 from quarterjack.fires.pipelines.rows import PipelineRow, awaited_by
 from quarterjack.fires.pipelines.values import Values
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, End, NextTasks, decide, mark_of
+from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, PASSED_OVER, End, NextTasks, decide, mark_of
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.stores.siblings import new_run
 from quarterjack.stores.waits import CHUNK
@@ -78,12 +78,12 @@ def send_left(pipeline: PipelineRow, marks: Mapping[int, str], ended: int, servi
 
 
 def _reached(graph: Graph, decision: NextTasks, marks: Mapping[int, str], asked: set[int] | None) -> set[int] | None:
-    """The tasks whose ends are new: those of ``asked``, and those behind them that never start because of that and have no mark."""
-    if asked is None or len(decision.ends) == len(marks):
-        return asked
+    """The tasks whose ends are new: those of ``asked``, and those behind them that are over by that and never had a run."""
+    if asked is None:
+        return None
     found = set(asked)
-    for number, before in enumerate(graph.edges, 1):
-        if number in decision.ends and number not in marks and not found.isdisjoint(before):
+    for number in sorted(number for number in decision.ends if marks.get(number, PASSED_OVER)[0] == PASSED_OVER):
+        if not found.isdisjoint(graph.edges[number - 1]):
             found.add(number)
     return found
 

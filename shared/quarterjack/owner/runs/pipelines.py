@@ -66,7 +66,7 @@ def look_at(run: RunRow, services: Services) -> PipelineState:
 
 
 def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
-    """Skip a task that has not begun: the tasks after it go on. The pipeline's run as it is then.
+    """Skip a task that has not begun: when it would start, the tasks after it go on. The pipeline's run as it is then.
 
     Raises InvalidInput, NotFound, Conflict (it has begun, or the run has ended), Unavailable.
     """

@@ -86,7 +86,7 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         return self._shown(row)
 
     def skip_task(self, run_id: str, task: str) -> PipelineRun:
-        """Skip a task that has not begun: the tasks after it go on, and its result is None for them.
+        """Skip a task that has not begun: when it would start, the tasks after it go on, and its result is None for them.
 
         Raises InvalidInput, NotFound, Conflict (it has begun, or the pipeline's run has ended), Unavailable.
         """

@@ -19,7 +19,7 @@ from quarterjack.values import value
 
 SKIPPED_BY_CONDITION = "W"  # its ``when`` did not hold
 NOT_STARTED = "N"  # the pipeline halted before it began
-PASSED_OVER = LETTERS[RunState.SKIPPED]  # an owner skipped it: the tasks after it go on
+PASSED_OVER = LETTERS[RunState.SKIPPED]  # an owner skipped it: when it would start, the tasks after it go on
 BROKEN = "B"  # its payload or its condition could not be made; the reason follows
 # The reasons of the SKIPPED runs of such tasks.
 HALTED = "not started: a task of its pipeline has failed"
@@ -70,7 +70,12 @@ def mark_of(run: RunRow) -> str:
 
 def decide(graph: Graph, marks: Mapping[int, str]) -> NextTasks:
     """What follows from the marks of ended tasks, by number."""
-    ends = {number: end_of(graph.task(number), mark) for number, mark in marks.items() if number <= len(graph.tasks)}
+    passed = {number for number, mark in marks.items() if mark[0] == PASSED_OVER}
+    ends = {
+        number: end_of(graph.task(number), mark)
+        for number, mark in marks.items()
+        if number <= len(graph.tasks) and number not in passed
+    }
     halted = graph.halts and End.FAILED in ends.values()
     start, close = list[int](), list[int]()
     for number, before in enumerate(graph.edges, 1):  # each behind those it comes after
@@ -79,6 +84,8 @@ def decide(graph: Graph, marks: Mapping[int, str]) -> NextTasks:
         verdict = _verdict(graph.task(number).join, [ends.get(each) for each in before])
         if verdict is False:
             ends[number] = End.SKIPPED
+        elif verdict and number in passed:  # not before its turn: what a task before it decides until then counts
+            ends[number] = End.SUCCEEDED
         elif verdict:
             (close if halted else start).append(number)
     return NextTasks(start=tuple(start), close=tuple(close), ends=ends, is_over=len(ends) == len(graph.tasks))
