@@ -34,6 +34,7 @@ from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
 from tests.support.map_mutants import MAP_MUTANTS
 from tests.support.parts import TURN
 from tests.support.permit_mutants import PERMIT_MUTANTS
+from tests.support.pipeline_mutants import PIPELINE_MUTANTS
 from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
@@ -65,6 +66,14 @@ WAITS = (
 LINKS = ("tests/unit/owner/runs/test_links.py",)
 UNIQUE = ("tests/unit/owner/runs/test_unique.py", "tests/unit/state/test_transitions.py", "tests/proof/test_parked.py")
 BATCHES = ("tests/unit/owner/runs/test_batch.py", "tests/proof/test_parked.py")
+PIPELINES = (
+    "tests/unit/state/test_pipeline_decisions.py",
+    "tests/unit/fires/test_pipeline_advance.py",
+    "tests/unit/worker/admission/test_withdrawn_tasks.py",
+    "tests/unit/owner/runs/test_cancelled_pipelines.py",
+    "tests/unit/flow/test_pipelines.py",
+    "tests/proof/test_pipeline_histories.py",
+)
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -1192,6 +1201,7 @@ MUTANTS = (
     *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
     *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
     *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),
+    *(Mutant(*each, PIPELINES) for each in PIPELINE_MUTANTS),
     Mutant(
         "a definition that replaces another removes a payload that its sender has not seen",
         "sdk/schedules/changes.py",
