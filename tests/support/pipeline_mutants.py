@@ -155,18 +155,41 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "missing = dict[int, str]()",
     ),
     ("the timer does not look at tasks", _ADVANCE, "    if rows:\n", "    if not graph.tasks:\n"),
-    ("a halted pipeline closes nothing", _ADVANCE, "for number in close]", "for number in close if number < 0]"),
+    (
+        "a halted pipeline closes nothing",
+        _ADVANCE,
+        "for number in decision.close]",
+        "for number in decision.close if number < 0]",
+    ),
     (
         "a failure closes only what comes after it",
         _ADVANCE,
-        "_behind(pipeline.graph, decision.close, None if fails else asked)",
-        "_behind(pipeline.graph, decision.close, asked)",
+        "_behind(graph, decision.close, None if closes_all else asked)",
+        "_behind(graph, decision.close, asked)",
     ),
     (
         "an end closes nothing after an earlier failure",
         _ADVANCE,
-        "_behind(pipeline.graph, decision.close, None if fails else asked)",
-        "_behind(pipeline.graph, decision.close, None) if fails or asked is None else []",
+        "_behind(graph, decision.close, None if closes_all else asked)",
+        "_behind(graph, decision.close, None) if closes_all or asked is None else []",
+    ),
+    (
+        "each of many failures closes all tasks",
+        _ADVANCE,
+        "bool(failed) and min(failed) in asked",
+        "not asked.isdisjoint(failed)",
+    ),
+    (
+        "of many failures none closes all tasks that could start",
+        _ADVANCE,
+        "bool(failed) and min(failed) in asked",
+        "failed == [0]",
+    ),
+    (
+        "a look of the timer claims what goes on",
+        _ADVANCE,
+        "    return missing, frozenset(found)\n",
+        "    return missing, frozenset(missing)\n",
     ),
     (
         "what comes after a task that never starts waits for the timer",
@@ -185,8 +208,10 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "a condition that does not hold has no row",
         _ADVANCE,
         "    there = _claimed_and_sent(runs, services, clock)\n",
-        "    skipped = [run for run in runs if run.reason == NOT_HELD]\n"
-        "    there = [*skipped, *_claimed_and_sent([run for run in runs if run not in skipped], services, clock)]\n",
+        (
+            "    skipped = [run for run in runs if run.reason == NOT_HELD]\n"
+            "    there = [*skipped, *_claimed_and_sent([run for run in runs if run not in skipped], services, clock)]\n"
+        ),
     ),
     (
         "a task starts whatever its condition",

@@ -51,11 +51,14 @@ def advance(
     graph = pipeline.graph
     marks = dict(chunk) if chunk is not None and len(graph.tasks) <= CHUNK else pipeline.marks(services)
     asked = None if rows or ended is None else {ended}  # None: every task
+    begun = frozenset[int]()
     if rows:
-        marks |= _looked(pipeline, marks, services, clock)
+        missing, begun = _looked(pipeline, marks, services, clock)
+        marks |= missing
     while True:
         decision = decide(graph, marks)
-        new = _carried_out(pipeline, decision, marks, _reached(graph, decision, marks, asked), services, clock)
+        chosen = _chosen(graph, decision, _reached(graph, decision, marks, asked), begun)
+        new = _carried_out(pipeline, chosen, marks, services, clock)
         if not new:
             return decision.is_over
         services.waits.mark_items(pipeline.run.ref, new, clock())
@@ -88,8 +91,13 @@ def _reached(graph: Graph, decision: NextTasks, marks: Mapping[int, str], asked:
     return found
 
 
-def _looked(pipeline: PipelineRow, marks: Mapping[int, str], services: Services, clock: Clock) -> dict[int, str]:
-    """The marks that are missing: of tasks whose ends nobody could mark. Those that wait for a worker are sent again."""
+def _looked(
+    pipeline: PipelineRow, marks: Mapping[int, str], services: Services, clock: Clock
+) -> tuple[dict[int, str], frozenset[int]]:
+    """The marks that are missing, of tasks whose ends nobody could mark; and the tasks that have a run.
+
+    Those that wait for a worker are sent again.
+    """
     decision = decide(pipeline.graph, marks)
     refs = {number: pipeline.ref(number) for number in (*decision.start, *decision.close)}
     looked = services.ledger.look([*refs.values()])
@@ -100,30 +108,39 @@ def _looked(pipeline: PipelineRow, marks: Mapping[int, str], services: Services,
     if missing:
         services.waits.mark_items(pipeline.run.ref, missing, clock())
     _send([run for run in found.values() if run.state is RunState.QUEUED], services, clock)
-    return missing
+    return missing, frozenset(found)
+
+
+def _chosen(graph: Graph, decision: NextTasks, asked: set[int] | None, begun: frozenset[int]) -> NextTasks:
+    """What of a decision is to be carried out: what follows from the ends of ``asked``, for tasks that are not known to have a run.
+
+    Of several failures that with the lowest number closes all that could start: not each of them, as others may be many. Its process
+    sees it alone, or its message comes back.
+    """
+    failed = [number for number, end in decision.ends.items() if end is End.FAILED]
+    closes_all = asked is not None and bool(failed) and min(failed) in asked
+    start = _behind(graph, decision.start, asked)
+    close = _behind(graph, decision.close, None if closes_all else asked)
+    return replace(
+        decision,
+        start=tuple(number for number in start if number not in begun),
+        close=tuple(number for number in close if number not in begun),
+    )
 
 
 def _carried_out(
-    pipeline: PipelineRow,
-    decision: NextTasks,
-    marks: Mapping[int, str],
-    asked: set[int] | None,
-    services: Services,
-    clock: Clock,
+    pipeline: PipelineRow, decision: NextTasks, marks: Mapping[int, str], services: Services, clock: Clock
 ) -> dict[int, str]:
     """Claim and send the tasks of a decision; the marks of those that never start.
 
     These have a row, too, so that no process starts one of them that has seen fewer ends: a task would run that others took for skipped.
     """
-    fails = asked is not None and any(decision.ends.get(number) is End.FAILED for number in asked)
-    start = _behind(pipeline.graph, decision.start, asked)
-    close = _behind(pipeline.graph, decision.close, None if fails else asked)
     now = clock()
-    runs = [_not_started(task_row(pipeline, number, now), HALTED, now) for number in close]
-    if start:
+    runs = [_not_started(task_row(pipeline, number, now), HALTED, now) for number in decision.close]
+    if decision.start:
         values = Values(pipeline, marks, decision, services)
-        values.read(pipeline.graph.task(number) for number in start)
-        runs += [_made(pipeline, number, values, services, clock) for number in start]
+        values.read(pipeline.graph.task(number) for number in decision.start)
+        runs += [_made(pipeline, number, values, services, clock) for number in decision.start]
     there = _claimed_and_sent(runs, services, clock)
     return {run.child_no: mark_of(run) for run in there if run.child_no is not None and run.is_terminal}
 
