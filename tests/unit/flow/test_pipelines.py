@@ -19,7 +19,7 @@ from quarterjack.stores.tables import REVISIONS
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 
-from tests.support.scenes.line import DIAMOND, Line
+from tests.support.scenes.line import DIAMOND, ONCE, Line
 from tests.support.scenes.world import NOON, Faults, World, crash
 from tests.support.units import counted
 
