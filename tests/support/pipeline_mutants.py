@@ -260,39 +260,39 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    return LETTERS[end.state] if mark_of else ''\n",
     ),
     (
-        "a task starts after its pipeline has ended",
-        "worker/admission/refused.py",
-        "(parent.is_terminal and pipeline_of(parent) is not None)",
-        "(parent.is_terminal and parent is None)",
-    ),
-    (
         "a task starts although the pipeline above its own was cancelled",
         "worker/admission/refused.py",
         "above = parent.parent if pipeline_of(parent) is not None else None",
         "above = None",
     ),
     (
-        "children end with a parent that does not wait for them",
-        "worker/admission/refused.py",
-        "return parent.state is RunState.CANCELLED or (parent.is_terminal and pipeline_of(parent) is not None)",
-        "return parent.is_terminal",
-    ),
-    (
-        "a child ends when the row of its parent expires",
-        "worker/admission/refused.py",
-        "            return not run.fence\n",
-        "            return True\n",
-    ),
-    (
-        "a cancelled pipeline's task has one more attempt",
-        "worker/admission/refused.py",
-        "    if row is None or row.parent is None or not _is_withdrawn",
-        "    if row is None or row.parent is None or row.fence or not _is_withdrawn",
-    ),
-    (
         "a cancellation that is called again stops at the first depth",
         "owner/runs/change.py",
         "            cancel_children(child, context)\n",
         "            continue\n",
+    ),
+    (
+        "a task starts after its pipeline has ended",
+        "worker/admission/refused.py",
+        "    return parent.is_terminal and pipeline_of(parent) is not None\n",
+        "    return parent.is_terminal and parent is None\n",
+    ),
+    (
+        "children end with a parent that does not wait for them",
+        "worker/admission/refused.py",
+        "    return parent.is_terminal and pipeline_of(parent) is not None\n",
+        "    return parent.is_terminal\n",
+    ),
+    (
+        "a child ends when the row of its parent expires",
+        "worker/admission/refused.py",
+        "        if parent is None:  # its row may expire before a child that has begun ends\n            return not run.fence\n",
+        "        if parent is None:  # its row may expire before a child that has begun ends\n            return True\n",
+    ),
+    (
+        "a cancelled pipeline's task has one more attempt",
+        "worker/admission/refused.py",
+        "return not run.fence or batch_size(parent) is None",
+        "return not run.fence",
     ),
 )

@@ -43,24 +43,31 @@ def test_a_first_attempt(line: Line, transition: Transition) -> None:
     assert (line.ran, states(line, "ok")) == ([], ["CANCELLED"])
 
 
-@pytest.mark.parametrize("transition", [CANCELS, EXPIRES], ids=["cancelled", "expired"])
-def test_a_further_attempt(line: Line, transition: Transition) -> None:
+def test_a_further_attempt(line: Line) -> None:
     line.publish({"a": {"job": "again"}})
     run = line.world.scheduler.trigger("p")
     line.world.work()
-    move(line, run.id, transition)
+    move(line, run.id, CANCELS)
     line.world.live(300)
     assert (line.ran, states(line, "again")) == (["a"], ["CANCELLED"])
 
 
-@pytest.mark.parametrize("transition", [CANCELS, EXPIRES], ids=["cancelled", "expired"])
-def test_a_task_of_a_pipeline_in_a_pipeline(line: Line, transition: Transition) -> None:
+def test_a_task_of_a_pipeline_in_a_cancelled_pipeline(line: Line) -> None:
     line.publish({"n": {"pipeline": "inner"}})
     run = line.world.scheduler.trigger("p")
     line.world.work()
-    move(line, run.id, transition)
+    move(line, run.id, CANCELS)
     line.world.live(300)
     assert (line.ran, states(line, "again"), states(line, "pipeline:inner")) == (["i"], ["CANCELLED"], ["CANCELLED"])
+
+
+def test_a_task_of_a_pipeline_in_one_that_has_expired_goes_on_and_is_the_last(line: Line) -> None:
+    line.publish({"n": {"pipeline": "inner"}})
+    run = line.world.scheduler.trigger("p")
+    line.world.work()
+    move(line, run.id, EXPIRES)
+    line.world.live(300)
+    assert (line.ran, states(line, "again"), states(line, "ok")) == (["i", "i"], ["SUCCEEDED"], ["CANCELLED"])
 
 
 def test_a_child_goes_on_after_a_parent_that_has_ended(line: Line) -> None:
