@@ -289,10 +289,4 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if parent is None:  # its row may expire before a child that has begun ends\n            return not run.fence\n",
         "        if parent is None:  # its row may expire before a child that has begun ends\n            return True\n",
     ),
-    (
-        "a cancelled pipeline's task has one more attempt",
-        "worker/admission/refused.py",
-        "return not run.fence or batch_size(parent) is None",
-        "return not run.fence",
-    ),
 )

@@ -174,14 +174,14 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a child that has begun goes on after its parent was cancelled",
         "worker/admission/refused.py",
-        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
-        "    if row.fence:\n",
+        "return not run.fence or batch_size(parent) is None",
+        "return not run.fence",
     ),
     (
         "an item that has begun ends with its batch",
         "worker/admission/refused.py",
-        "    if row.fence and (parent is None or batch_size(parent) is not None or not _is_cancelled(parent)):\n",
-        "    if row.fence and parent is None:\n",
+        "return not run.fence or batch_size(parent) is None",
+        "return True",
     ),
 )
 

@@ -174,6 +174,17 @@ def test_a_task_behind_one_that_never_starts_starts_at_once(line: Line) -> None:
     assert line.ran == ["a", "c"]
 
 
+def test_a_task_behind_one_whose_condition_does_not_hold_starts_at_once(line: Line) -> None:
+    tasks = {
+        "a": {"job": "ok"},
+        "b": {"job": "ok", "after": ["a"], "when": "1 > 2"},
+        "c": {"job": "ok", "after": ["b"], "join": "done"},
+    }
+    run_id = begun(line, tasks)
+    line.world.work()
+    assert (line.ran, row_of(line, run_id).state) == (["a", "c"], "SUCCEEDED")
+
+
 def test_a_task_that_is_skipped_is_passed_over_when_it_would_start(line: Line) -> None:
     tasks = {"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}, "c": {"job": "ok", "after": ["b"]}}
     run_id = begun(line, tasks)
