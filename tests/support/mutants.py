@@ -72,6 +72,7 @@ PIPELINES = (
     "tests/unit/worker/admission/test_withdrawn_tasks.py",
     "tests/unit/owner/runs/test_cancelled_pipelines.py",
     "tests/unit/flow/test_pipelines.py",
+    "tests/unit/flow/test_pipeline_costs.py",
     "tests/proof/test_pipeline_histories.py",
 )
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
