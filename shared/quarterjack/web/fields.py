@@ -53,6 +53,7 @@ def _whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
+SoMany = Annotated[int, Field(strict=True, ge=1, le=1_000_000), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(strict=True)]
 Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]

@@ -115,6 +115,7 @@ def test_the_examples_of_schedules_are_accepted(document: dict[str, Any]) -> Non
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
+    assert not re.search(r'"(?:ge|le|gt|lt)": [-0-9]', json.dumps(document)), "no word of JSON Schema"
 
     def references(part: Any) -> Iterator[str]:
         if isinstance(part, dict):
@@ -127,7 +128,6 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
                 yield from references(value)
 
     found = set(references(document))
-    assert found
     assert {one for one in found if one.removeprefix("#/components/schemas/") not in schemas} == set()
 
 

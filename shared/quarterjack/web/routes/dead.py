@@ -21,7 +21,7 @@ from quarterjack.web.fields import (
     Moment,
     PageQuery,
     Payload,
-    Whole,
+    SoMany,
     tag_of,
 )
 from quarterjack.web.routes.routing import answers, routes_of
@@ -58,7 +58,7 @@ class DeadFilter(ApiBody):
     since: Moment | None = None
     until: Moment | None = None
     error_type: str | None = None
-    limit: Whole | None = Field(None, ge=1, le=1_000_000, description="most runs")
+    limit: SoMany | None = Field(None, description="most runs")
     dry_run: Flag = False
 
 
