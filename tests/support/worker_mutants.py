@@ -48,8 +48,8 @@ WORKER_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "hashed jobs are not known",
         "state/worker_record.py",
-        "if job in self.names or _hash(job) in hashed:",
-        "if job in self.names:",
+        "if job in self.names or is_builtin(job) or _hash(job) in hashed:",
+        "if job in self.names or is_builtin(job):",
     ),
     (
         "what a record names is running",
