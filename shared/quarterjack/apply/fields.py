@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from quarterjack.declare import declaration
-from quarterjack.domain.names import PIPELINE
+from quarterjack.domain.names import PIPELINE, integral
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides, Retry
 from quarterjack.domain.schedule import Declaration, Definition
@@ -80,7 +80,7 @@ def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     }
     if "retry" in given:
         with _below("retry"):
-            given["retry"] = Retry(**_known(given["retry"], RETRY))
+            given["retry"] = Retry(**{word: integral(value) for word, value in _known(given["retry"], RETRY).items()})
     return declaration(place=place, name=name, job=words["job"], expression=_rule(words), **given)
 
 

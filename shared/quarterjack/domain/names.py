@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from quarterjack.domain.times import STAMP_DIGITS, stamp
@@ -116,6 +116,11 @@ def check_whole(field: str, value: object, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise InvalidInput(field, value, "is out of range", f"use a whole number from {least:,} to {most:,}")
     return value
+
+
+def integral(value: Any) -> Any:
+    """A whole number that JSON writes as 4.0 as 4, since JSON has one kind of number; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def check_flag(field: str, value: object) -> bool:

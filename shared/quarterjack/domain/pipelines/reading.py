@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from quarterjack.domain.names import check_flag, check_name, check_whole, is_builtin
+from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin
 from quarterjack.domain.pipelines.expressions import FIRE, PAYLOAD, references_in, references_of
 from quarterjack.domain.pipelines.graph import Graph, Join, MapSpec, Task
 from quarterjack.domain.policies import Retry, overrides, word
@@ -106,7 +106,7 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
         unknown = [one for one in retry if one not in known]
         if unknown:
             raise InvalidInput(f"retry.{unknown[0]}", "…", "is not known here", f"use {', '.join(known)}")
-        retry = Retry(**retry)
+        retry = Retry(**{one: integral(value) for one, value in retry.items()})
     policies = {one: words[one] for one in _POLICIES if words.get(one) is not None and one != "retry"}
     when = words.get("when")
     if when is not None and not isinstance(when, str):
@@ -145,7 +145,7 @@ def _map(given: Any, pipeline: object, *, has_payload: bool) -> MapSpec | None:
         raise InvalidInput("payload", "…", "does not go with a map", "its items are the payloads: put it into each")
     return MapSpec(
         over=given["over"],
-        at_a_time=check_whole("map.at_a_time", given.get("at_a_time", 100), 1, MOST_AT_A_TIME),
+        at_a_time=check_whole("map.at_a_time", integral(given.get("at_a_time", 100)), 1, MOST_AT_A_TIME),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from quarterjack.domain.names import integral
 from quarterjack.domain.policies import Overrides, Retry
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.submissions.many import Submission, SubmittedBatch
@@ -78,7 +79,7 @@ def retry_of(words: Any) -> Retry:
         if word not in _RETRY:
             raise InvalidInput(f"retry.{word}", "…", "is not known here", f"use some of {', '.join(_RETRY)}")
     with _below("retry"):
-        return Retry(**words)
+        return Retry(**{name: integral(value) for name, value in words.items()})
 
 
 @contextmanager

@@ -24,13 +24,18 @@ class LinkRequest(ApiBody):
 
     name: str = Field(pattern=NAME, description="of the signal", examples=["approval"])
     payload: Payload = Field(None, description="the answer that it gives", examples=[{"ok": True}])
-    to: str = Field(min_length=1, description="for whom it is, e.g. a mail address", examples=["ada@acme.example"])
+    to: str = Field(
+        min_length=1,
+        description="for whom it is, e.g. a mail address",
+        examples=["ada@acme.example"],
+        json_schema_extra={"pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"},
+    )
     base: str = Field(
         description="URL of the console",
         examples=["https://jobs.example.com/console"],
         json_schema_extra={"pattern": r"^https?://[^/?#\s]+[^?#\s]*$"},
     )
-    expires_in: Seconds = Field(604_800.0, ge=1, description="seconds, at most 366 days")
+    expires_in: Seconds = Field(604_800.0, ge=1, le=31_622_400, description="seconds, at most 366 days")
 
 
 async def _check_answer(request: Request) -> None:
