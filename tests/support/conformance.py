@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example]
 MODES = ("positive", "negative")
+TOO_LARGE = 413
 
 
 def schemathesis() -> Any:
@@ -37,13 +38,17 @@ def generation(mode: str) -> Any:
     return schemathesis().GenerationMode[mode.upper()]
 
 
-def checks() -> list[Any]:
-    """What an answer is checked for. That valid requests are accepted is none of it: a schema knows no expressions and no jobs."""
+def checks(status: int = 0) -> list[Any]:
+    """What an answer is checked for. That valid requests are accepted is none of it: a schema knows no expressions and no jobs.
+
+    A body that is too large is refused with 413, which schemathesis does not count among the refusals.
+    """
     found = import_module("schemathesis.specs.openapi.checks")
     words = ("status_code", "content_type", "response_headers", "response_schema")
     conformance = [getattr(found, f"{word}_conformance") for word in words]
     server_error = import_module("schemathesis.checks").not_a_server_error
-    return [server_error, *conformance, found.negative_data_rejection, found.ignored_auth]
+    rejection = [] if status == TOO_LARGE else [found.negative_data_rejection]
+    return [server_error, *conformance, *rejection, found.ignored_auth]
 
 
 def lists_for_texts(case: Any, document: dict[str, Any]) -> set[str]:
