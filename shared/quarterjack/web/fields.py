@@ -12,9 +12,11 @@ from fastapi import Depends, Header, Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from quarterjack.apply import schema
+from quarterjack.arguments import FURTHEST
 from quarterjack.domain.names import integral
 from quarterjack.domain.schedule import Declaration
 from quarterjack.domain.tenants.profile import SHARED
+from quarterjack.domain.times import SECOND
 from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, cursor_of_url, name_of_url, run_of_url
 
 JsonSchema: TypeAlias = dict[str, Any]
@@ -51,6 +53,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(strict=True), BeforeValidator(integral)]
 SoMany = Annotated[int, Field(strict=True, ge=1, le=1_000_000), BeforeValidator(integral)]
 Seconds = Annotated[float, Field(strict=True)]
+LONGEST_DELAY = FURTHEST // SECOND
 Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
 

@@ -12,11 +12,9 @@ from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from quarterjack.arguments import FURTHEST
 from quarterjack.domain.history.entry import RunKind
 from quarterjack.domain.policies import Delivery, OnDuplicate, Priority, Start
 from quarterjack.domain.run import RunState
-from quarterjack.domain.times import SECOND
 from quarterjack.errors import Forbidden, NotFinished, Throttled, Unavailable
 from quarterjack.sdk.runs import pauses_until_ended
 from quarterjack.sdk.submissions.documents import retry_of, submit_documents
@@ -25,6 +23,7 @@ from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
 from quarterjack.web.fields import (
     DEFINITION,
+    LONGEST_DELAY,
     MOST_SECONDS,
     NAME,
     QUEUE,
@@ -61,7 +60,7 @@ class SubmitRequest(ApiBody):
     job: str = Field(pattern=NAME, examples=["reports.nightly"])
     payload: Payload = Field(None, examples=[{"region": "eu"}])
     run_at: Moment | None = Field(None, description="left out: now")
-    delay: Seconds | None = Field(None, ge=0, le=FURTHEST // SECOND, description="seconds from now, instead of run_at")
+    delay: Seconds | None = Field(None, ge=0, le=LONGEST_DELAY, description="seconds from now, instead of run_at")
     delivery: Delivery | None = None
     start: Start | None = None
     priority: Priority | None = Field(None, description="left out: the job's")
@@ -133,7 +132,7 @@ class RescheduleRequest(ApiBody):
     model_config = ConfigDict(json_schema_extra=one_of_these(at="string", delay="number"))
 
     at: Moment | None = Field(None, examples=["2030-12-24T18:00:00Z"])
-    delay: Seconds | None = Field(None, ge=0, le=FURTHEST // SECOND, description="seconds from now, instead of at")
+    delay: Seconds | None = Field(None, ge=0, le=LONGEST_DELAY, description="seconds from now, instead of at")
 
 
 @router.post("/runs", status_code=201, responses=answers(views.RUN.model, 201, "submitted, or found by its key"))
