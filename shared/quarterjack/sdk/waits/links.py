@@ -171,7 +171,10 @@ def _label(to: object) -> str:
 
 
 def _base(base: object) -> str:
-    found = urlsplit(base) if isinstance(base, str) else None
+    try:
+        found = urlsplit(base) if isinstance(base, str) else None
+    except ValueError:  # "https://[": no address
+        found = None
     if found is None or found.scheme not in ("https", "http") or not found.netloc or found.query or found.fragment:
         raise InvalidInput("base", base, "is not the URL of a console", "use e.g. https://jobs.example.com/console")
     return str(base).rstrip("/")

@@ -54,6 +54,12 @@ def test_the_links_of_a_run_are_listed_with_their_states_and_without_their_urls(
     assert next(link for link in world.scheduler.list_links(run_id) if link.id == second.id).state == "answered"
 
 
+@pytest.mark.parametrize("base", ["https://[", "https://[x]/console", "ftp://jobs.example.com", "https://", "", 7])
+def test_what_is_no_address_of_a_console_is_refused(base: Any) -> None:
+    with pytest.raises(InvalidInput, match="is not the URL of a console"):
+        link_of(*waiting(), base=base)
+
+
 def test_a_link_that_was_revoked_gives_no_answer() -> None:
     world, run_id = waiting()
     link, other = link_of(world, run_id), link_of(world, run_id)
