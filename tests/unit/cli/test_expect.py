@@ -18,6 +18,7 @@ SEARCHES = {
     "resend",
     *(
         "queues list",
+        "pipelines list",
         "workers list",
         "jobs list",
         "audit list",
@@ -54,6 +55,7 @@ def test_these_commands_search_and_every_listing_is_one() -> None:
 
 FRUITLESS = [
     ("schedules list --prefix nothing", "no schedule matches"),
+    ("pipelines list --prefix nothing", "no pipeline matches"),
     ("schedules bulk pause --prefix nothing --yes", "no schedule matches"),
     ("schedules bulk pause --prefix nothing --dry-run", "no schedule matches"),
     ("schedules backfill s -2h -1h", "there is nothing to run"),

@@ -56,6 +56,7 @@ class Line:
     expression: str = "*/5 9-17 * * MON-FRI"
     timezone: str = "America/Argentina/Buenos_Aires"
     failing: int = 12
+    duration: timedelta = timedelta(hours=3, minutes=5)
     failed_at: datetime = NOW
     failed_run: str = RUN
     due: datetime = NOW
