@@ -67,8 +67,8 @@ def test_the_page_of_a_run_has_its_graph_and_says_how_each_task_ended() -> None:
     page = shop.browser.get(of_run(run.id))
     seen = shop.browser.scheduler.pipeline_run(run.id)
     assert 'aria-label="Graph of 4 tasks"' in page
-    assert 'aria-label="report: dead' in page
-    assert 'aria-label="mail: skipped' in page
+    assert 'aria-label="report dead' in page
+    assert 'aria-label="mail skipped' in page
     assert "RuntimeError: no paper" in page
     for task in seen.tasks:
         if task.run_id is not None:
@@ -91,14 +91,14 @@ def test_a_line_of_a_list_opens_the_tasks_of_its_run() -> None:
     assert page.count("<details") == 1
     address = of_run(run.id, "/tasks")
     assert f'hx-get="/console/t/default/{address}"' in page
-    assert 'aria-label="report: dead' in shop.browser.get(address)
+    assert 'aria-label="report dead' in shop.browser.get(address)
     other = shop.browser.scheduler.submit("ok")
     assert "It is no run of a pipeline." in shop.browser.get(of_run(other.id, "/tasks"))
 
 
 def test_the_page_of_a_schedule_has_the_graph_of_its_tasks_with_their_jobs() -> None:
     page = Shop().browser.get("schedule/nightly")
-    assert 'aria-label="report: fails"' in page
+    assert 'aria-label="report fails"' in page
     assert "4 tasks as declared" in page
 
 
@@ -107,7 +107,7 @@ def test_a_revision_says_which_words_of_a_task_it_changed() -> None:
     tasks = {**TASKS, "mail": {"job": "ok", "after": ["orders", "report"]}}
     shop.browser.scheduler.upsert_schedule("nightly", "pipeline:nightly", "manual", tasks=tasks)
     page = shop.browser.get("schedule/nightly")
-    assert "tasks.mail</code>" in page
+    assert "tasks.mail.after" in page
     assert "tasks.report" not in page
 
 
@@ -132,7 +132,7 @@ def test_what_failed_is_retried_after_a_confirmation() -> None:
     answer = shop.browser.confirm(of_run(run.id, "/act?do=repeat"), reason="mended")
     shop.browser.harness.advance(timedelta(minutes=3))
     page = shop.browser.get(answer.headers["location"].removeprefix("/console/t/default/"))
-    assert 'aria-label="mail: succeeded' in page
+    assert 'aria-label="mail succeeded' in page
     (entry,) = shop.browser.scheduler.audit(act="replay").items
     assert (entry.reason, entry.via) == ("mended", "console")
 
@@ -144,8 +144,8 @@ def test_a_retry_may_pass_a_failed_task_over() -> None:
     answer = shop.browser.confirm(of_run(run.id, "/act?do=repeat"), **{"skip.report": "on"})
     shop.browser.harness.advance(timedelta(minutes=3))
     page = shop.browser.get(answer.headers["location"].removeprefix("/console/t/default/"))
-    assert 'aria-label="report: skipped' in page
-    assert 'aria-label="mail: succeeded' in page
+    assert 'aria-label="report skipped' in page
+    assert 'aria-label="mail succeeded' in page
 
 
 def test_a_task_that_has_not_begun_is_skipped() -> None:
@@ -171,7 +171,7 @@ def test_cancel_of_the_run_cancels_its_tasks() -> None:
     run = shop.run()
     shop.browser.confirm(of_run(run.id, "/act?do=cancel"), reason="wrong day")
     shop.browser.harness.advance(timedelta(minutes=3))
-    assert 'aria-label="orders: cancelled' in shop.browser.get(of_run(run.id))
+    assert 'aria-label="orders cancelled' in shop.browser.get(of_run(run.id))
 
 
 @pytest.mark.parametrize(("can", "expected"), [("viewer", []), ("operator", ["cancel", "skip"])])

@@ -103,7 +103,7 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         Raises InvalidInput, NotFound, Conflict (it has not ended, or has succeeded), KeyReused, Throttled, Unavailable.
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
+        if not isinstance(skip, (list, tuple)) or not all(isinstance(name, str) for name in skip):
             raise InvalidInput("skip", skip, "is no list of tasks", "give their names in a list")
         original = self._pipeline_row(run_id, Verb.REPLAY)
         self._checks.may_run(original.job)

@@ -71,17 +71,14 @@ def _box(task: GraphBox, point: Point, critical: Collection[str]) -> Markup:
     inside = Markup(
         '<rect class="box" x="{}" y="{}" width="{}" height="{}" rx="6"/>'
         '<rect class="side-mark" x="{}" y="{}" width="5" height="{}"/>'
-        '<text x="{}" y="{}">{}</text><text class="detail" x="{}" y="{}">{}</text>'
+        '<text x="{}" y="{}">{}</text> <text class="detail" x="{}" y="{}">{}</text>'
     ).format(x, y, _WIDE, _TALL, x, y, _TALL, x + 14, y + 18, _short(task.name), x + 14, y + 35, task.detail)
-    words = f"{task.name}: {task.detail}" + (", on the critical path" if task.name in critical else "")
+    words = f"{_short(task.name)} {task.detail}" + (", on the critical path" if task.name in critical else "")
+    title = "" if _short(task.name) == task.name else Markup("<title>{}</title>").format(task.name)
     kind = f"task {task.look}" + (" critical" if task.name in critical else "")
     if task.address is None:
-        return Markup('<g class="{}" role="img" aria-label="{}"><title>{}</title>{}</g>').format(
-            kind, words, task.name, inside
-        )
-    return Markup('<a class="{}" href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
-        kind, task.address, words, task.name, inside
-    )
+        return Markup('<g class="{}" role="img" aria-label="{}">{}{}</g>').format(kind, words, title, inside)
+    return Markup('<a class="{}" href="{}" aria-label="{}">{}{}</a>').format(kind, task.address, words, title, inside)
 
 
 def _short(name: str) -> str:
