@@ -228,10 +228,10 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a claim that was not answered is believed",
         _ADVANCE,
-        "    if len(answers) < len(runs):\n",
-        "    if len(answers) < 0:\n",
+        "        answer = answers.get(run.ref, lost)\n",
+        "        answer = answers.get(run.ref)\n",
     ),
-    ("a claim is tried once", _ADVANCE, "_ROUNDS = 3 ", "_ROUNDS = 1 "),
+    ("a claim is tried once", "fires/claim.py", "_TRIES = 3 ", "_TRIES = 1 "),
     ("a task has its job's priority", _ADVANCE, "    if policies.priority is None:\n", "    if policies is None:\n"),
     (
         "a task has its pipeline's priority and not its own",
@@ -241,8 +241,8 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a task has no parent",
-        _ADVANCE,
-        "        parent=str(run.ref),\n        child_no=number,\n",
+        "domain/run.py",
+        "        parent=str(parent),\n        child_no=number,\n",
         "        child_no=number,\n",
     ),
     ("pipelines are as deep as you like", _ADVANCE, "    if above >= DEEPEST:\n", "    if above < 0:\n"),

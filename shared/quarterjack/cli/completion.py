@@ -224,8 +224,13 @@ def _queues(settings: Settings, _: str) -> Iterable[str]:
 
 
 def _targets(settings: Settings, incomplete: str) -> Iterable[str]:
+    return _or_runs(_schedules, settings, incomplete)
+
+
+def _or_runs(names: Callable[[Settings, str], Iterable[str]], settings: Settings, incomplete: str) -> Iterable[str]:
+    """What is given by its name, or by the id of one of its runs."""
     if "#" not in incomplete:
-        yield from _schedules(settings, incomplete)
+        yield from names(settings, incomplete)
     if "/" in incomplete:
         yield from _runs(settings, incomplete)
 
@@ -235,10 +240,7 @@ def _pipelines(settings: Settings, incomplete: str) -> Iterable[str]:
 
 
 def _drawn(settings: Settings, incomplete: str) -> Iterable[str]:
-    if "#" not in incomplete:
-        yield from _pipelines(settings, incomplete)
-    if "/" in incomplete:
-        yield from _runs(settings, incomplete)
+    return _or_runs(_pipelines, settings, incomplete)
 
 
 def _tasks(settings: Settings, run_id: str) -> Iterable[str]:

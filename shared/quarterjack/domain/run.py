@@ -161,6 +161,25 @@ class RunRow:
         return None if self.started_at is None else self.started_at - self.due
 
 
+def child_row(
+    ref: RunRef, parent: RunRef, number: int, *, job: str, overrides: str | None, queue: str | None, now: int
+) -> RunRow:
+    """The row of a child that may start at once, without its payload. ``number``: among the children of its parent; ``now``: UTC ms."""
+    return RunRow(
+        ref=ref,
+        state=RunState.QUEUED,
+        revision=0,
+        job=job,
+        due=now,
+        not_before=now,
+        created_at=now,
+        overrides=overrides,
+        queue=queue,
+        parent=str(parent),
+        child_no=number,
+    )
+
+
 @value(kw_only=True)
 class FailedAttemptRow:
     """One failed attempt: an immutable row beside the run's."""

@@ -14,6 +14,7 @@ from quarterjack.domain.policies import Overrides, Priority, Start
 from quarterjack.domain.queue import lane_for
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
+from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.context import FireContext, FireCounts, TickCounts, find_revision, sends
 from quarterjack.ports.queues import OutgoingMessage, WorkQueue
 from quarterjack.ports.services import Clock, Services
@@ -22,11 +23,14 @@ from quarterjack.state.refusal import OnExisting, on_existing
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.start import delay_for
 from quarterjack.state.transition import Transition
+from quarterjack.stores.ledger import Ledger
 from quarterjack.stores.schedule_rows import RevisionBatch
+from quarterjack.stores.siblings import new_run
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
+_TRIES = 3  # claims of runs that the ledger has not answered
 _ROUNDS = 3  # decisions on one claim before it is left to the next tick: each lost round means that its row changed
 TRACED = 20  # one run in so many carries the trace of its tick: what X-Ray's own default rule samples
 _BATCH = 400  # messages whose delays are computed at one reading of the clock: five rounds of eight requests
@@ -221,3 +225,25 @@ def _decide(
             case OnExisting.LEAVE:
                 others.add(ref)
     return waiting, moves, others
+
+
+def put_runs(runs: Sequence[RunRow], ledger: Ledger) -> Mapping[RunRef, RunRow | QuarterjackError | None]:
+    """Put each run unless its key exists: None for those that were put, the run that exists, or the error. Absent: not answered."""
+    small = {run.ref: run for run in runs if len(new_run(run)) == 1}
+    answers: dict[RunRef, RunRow | QuarterjackError | None] = {}
+    for _ in range(_TRIES):
+        claimed = ledger.claim([run for ref, run in small.items() if ref not in answers])
+        answers |= dict.fromkeys(claimed.created)
+        answers |= claimed.existing
+        answers |= {
+            ref: Unavailable(f"run {ref} exists, and cannot be read by this release") for ref in claimed.unreadable
+        }
+        if len(answers) == len(small):
+            break
+    for run in runs:
+        if run.ref not in small:
+            try:
+                answers[run.ref] = ledger.submit(run)
+            except QuarterjackError as problem:
+                answers[run.ref] = problem
+    return answers

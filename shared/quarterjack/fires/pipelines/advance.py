@@ -14,24 +14,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from quarterjack.domain.message import INLINE_PAYLOAD
-from quarterjack.domain.names import RunRef, parse_run_id
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.payload import size
 from quarterjack.domain.pipelines.expressions import NoValue, filled, holds
 from quarterjack.domain.pipelines.graph import Graph
-from quarterjack.domain.run import RunRow, RunState
-from quarterjack.errors import NotFound, Unavailable
-from quarterjack.fires.claim import one_off_message, send
+from quarterjack.domain.run import RunRow, RunState, child_row
+from quarterjack.errors import NotFound, QuarterjackError, Unavailable
+from quarterjack.fires.claim import one_off_message, put_runs, send
 from quarterjack.fires.pipelines.rows import PipelineRow, awaited_by
 from quarterjack.fires.pipelines.values import Values
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, PASSED_OVER, End, NextTasks, decide, mark_of
 from quarterjack.state.run_spec import own_overrides
-from quarterjack.stores.siblings import new_run
 from quarterjack.stores.waits import CHUNK
 
 DEEPEST = 5  # pipelines within each other
 _PROBLEM = 300  # characters of the reason why a task could not be made
-_ROUNDS = 3  # tries of claims that the ledger has not answered
 
 
 def advance(
@@ -160,19 +158,8 @@ def task_row(pipeline: PipelineRow, number: int, now: int) -> RunRow:
     policies = task.policies
     if policies.priority is None:
         policies = replace(policies, priority=own_overrides(pipeline.definition.overrides, run.overrides).priority)
-    return RunRow(
-        ref=pipeline.ref(number),
-        state=RunState.QUEUED,
-        revision=0,
-        job=task.runs,
-        due=now,
-        not_before=now,
-        created_at=now,
-        overrides=policies.encode(),
-        queue=task.queue,
-        parent=str(run.ref),
-        child_no=number,
-    )
+    overrides, ref = policies.encode(), pipeline.ref(number)
+    return child_row(ref, run.ref, number, job=task.runs, overrides=overrides, queue=task.queue, now=now)
 
 
 def _made(pipeline: PipelineRow, number: int, values: Values, services: Services, clock: Clock) -> RunRow:
@@ -216,8 +203,14 @@ def _claimed_and_sent(runs: Sequence[RunRow], services: Services, clock: Clock) 
     """
     if not runs:
         return []
-    found = put_runs(runs, services)
-    there = [found[run.ref] or run for run in runs]
+    answers = put_runs(runs, services.ledger)
+    lost = Unavailable("the ledger did not answer for all tasks; they are claimed again")
+    there = list[RunRow]()
+    for run in runs:
+        answer = answers.get(run.ref, lost)
+        if isinstance(answer, QuarterjackError):
+            raise answer
+        there.append(answer or run)
     _send([run for run in there if run.state is RunState.QUEUED], services, clock)
     return there
 
@@ -225,19 +218,3 @@ def _claimed_and_sent(runs: Sequence[RunRow], services: Services, clock: Clock) 
 def _send(runs: Sequence[RunRow], services: Services, clock: Clock) -> None:
     if runs and not all(send([one_off_message(run) for run in runs], services.work, clock)):
         raise Unavailable("the work queue did not take the messages of all tasks; they are sent again")
-
-
-def put_runs(runs: Sequence[RunRow], services: Services) -> dict[RunRef, RunRow | None]:
-    """Put each run unless its key exists: None for those that were put, or the run that exists. Raises Unavailable."""
-    answers: dict[RunRef, RunRow | None] = {}
-    small = {run.ref: run for run in runs if len(new_run(run)) == 1}
-    for _ in range(_ROUNDS):
-        claimed = services.ledger.claim([run for ref, run in small.items() if ref not in answers])
-        answers |= dict.fromkeys(claimed.created)
-        answers |= claimed.existing
-        if len(answers) == len(small):
-            break
-    answers |= {run.ref: services.ledger.submit(run) for run in runs if run.ref not in small}
-    if len(answers) < len(runs):
-        raise Unavailable("the ledger did not answer for all tasks; they are claimed again")
-    return answers

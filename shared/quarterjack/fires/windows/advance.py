@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.run import RunRow, RunState, child_row
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import one_off_message, send
@@ -177,17 +177,6 @@ def _send(messages: Sequence[Message], window: ItemWindow, services: Services, c
 
 def item_run(window: ItemWindow, number: int, payload: Mapping[str, str | bool], now: int) -> RunRow:
     """The run that claims an item; ``payload`` has its fields that say the payload, ``now`` is UTC ms."""
-    run = RunRow(
-        ref=window.item(number),
-        state=RunState.QUEUED,
-        revision=0,
-        job=window.job,
-        due=now,
-        not_before=now,
-        created_at=now,
-        overrides=window.options,
-        queue=window.queue,
-        parent=str(window.parent),
-        child_no=number,
-    )
+    ref, parent = window.item(number), window.parent
+    run = child_row(ref, parent, number, job=window.job, overrides=window.options, queue=window.queue, now=now)
     return replace(run, **payload)  # type: ignore[arg-type]  # as ``read_payloads`` names its fields

@@ -12,26 +12,23 @@ PARKED until every item has ended or is marked as refused, so it waits for the r
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
 from quarterjack.errors import KeyReused, QuarterjackError, Throttled, Unavailable
-from quarterjack.fires.claim import one_off_message, send
+from quarterjack.fires.claim import one_off_message, put_runs, send
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
 from quarterjack.fires.parking import notify_waiting
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, wait_timer
 from quarterjack.state.waits.batch import REFUSED, counts_of
 from quarterjack.state.waits.park import BATCH, batch_size, submitted_parked
-from quarterjack.stores.siblings import new_run
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
 _PART = 500  # items whose entries are put before their runs
-_ROUNDS = 3  # tries of claims that the ledger has not answered
 
 
 @value(kw_only=True)
@@ -113,30 +110,9 @@ def _waits_with(run: RunRow, entry: AgendaEntry) -> bool:
 
 def _put(runs: Sequence[RunRow], context: FireContext) -> Sequence[RunRow | QuarterjackError | None]:
     """Put runs: None for each that was put, or the run that exists, or the error."""
-    ledger = context.services.ledger
-    small = {run.ref: run for run in runs if len(new_run(run)) == 1}
-    answers: dict[RunRef, RunRow | QuarterjackError | None] = {}
-    for _ in range(_ROUNDS):
-        claimed = ledger.claim([run for ref, run in small.items() if ref not in answers])
-        answers |= dict.fromkeys(claimed.created)
-        answers |= claimed.existing
-        answers |= {
-            ref: Unavailable(f"run {ref} exists, and cannot be read by this release") for ref in claimed.unreadable
-        }
-        if len(answers) == len(small):
-            break
-    for run in runs:
-        if run.ref not in small:
-            answers[run.ref] = _answered(lambda run=run: ledger.submit(run))  # type: ignore[misc]
+    answers = put_runs(runs, context.services.ledger)
     lost = Unavailable("the ledger did not answer; submit the batch again with the same idempotency key")
     return [answers.get(run.ref, lost) for run in runs]
-
-
-def _answered(call: Callable[[], RunRow | None]) -> RunRow | QuarterjackError | None:
-    try:
-        return call()
-    except QuarterjackError as problem:
-        return problem
 
 
 def _result(item: BatchItem, answer: RunRow | QuarterjackError | None, context: FireContext) -> ItemResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
@@ -10,7 +11,7 @@ from quarterjack.domain.names import PIPELINE, check_name
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.queue import check_queue, declared_name
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.run import RunRow, child_row
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.errors import InvalidInput, KeyReused, NotFound
@@ -72,20 +73,11 @@ def submit_child(parent: RunRow, request: ChildRequest, services: Services, cloc
     context = FireContext(services=services, clock=clock, caller=role("worker"))
     ref = child_ref(parent.ref, request.step)
     is_small = size(request.payload) <= INLINE_PAYLOAD
-    run = RunRow(
-        ref=ref,
-        state=RunState.QUEUED,
-        revision=0,
-        job=request.job,
-        due=now,
-        not_before=now,
-        created_at=now,
+    overrides = request.policies.encode()
+    run = replace(
+        child_row(ref, parent.ref, request.number, job=request.job, overrides=overrides, queue=request.queue, now=now),
         payload=request.payload if is_small else None,
         payload_ref=None if is_small else put_payload(ref, request.payload, context),
-        overrides=request.policies.encode(),
-        queue=request.queue,
-        parent=str(parent.ref),
-        child_no=request.number,
         awaits=_awaited(request.job, tenant, services),
     )
     try:
