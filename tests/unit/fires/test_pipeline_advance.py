@@ -114,6 +114,16 @@ def test_claims_that_were_not_answered_are_made_again(line: Line) -> None:
     assert sorted(line.ran) == ["a", "b", "c", "d"]
 
 
+def test_no_message_is_sent_for_a_claim_that_is_never_answered(line: Line) -> None:
+    """The end of the task before comes back in its place, and claims them then."""
+    run_id = begun(line, DIAMOND)
+    one(line, Faults().at("claim", throttle=(0, 1), times=None))
+    assert {line.world.scheduler.pipeline_run(run_id).task(name).state for name in "bc"} == {"WAITING"}
+    assert {str(message.run).rpartition(":")[2] for message in line.world.memory.messages()} == {"a#once"}
+    line.world.live(180)
+    assert (row_of(line, run_id).state, sorted(line.ran)) == ("SUCCEEDED", ["a", "b", "c", "d"])
+
+
 # Who is slow.
 
 
