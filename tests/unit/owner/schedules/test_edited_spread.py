@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quarterjack import Context, Registry, Rule, Scheduler
+from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND, from_ms, to_ms
 from quarterjack.errors import ExpressionError
+from quarterjack.fires.context import revision_of
 from quarterjack.fires.plan import timetable_of
 from quarterjack.testing import Harness
 from quarterjack.timing import fires, timetable
@@ -240,3 +243,21 @@ def test_the_instants_of_a_pause_are_due_afterwards_though_the_window_was_change
     world.scheduler.resume_schedule("s")
     hours = Counter((fire - NOON) // HOUR for fire in fires_of(world, NOON + 10 * HOUR - SECOND))
     assert {hour: hours[hour] for hour in range(1, 10)} == dict.fromkeys(range(1, 10), 1)
+
+
+@pytest.mark.parametrize("kind", ["update", "upsert"])
+def test_an_edit_leaves_the_delays_of_later_instants_as_they_were(kind: str) -> None:
+    """They belong to the schedule and the instant, and not to what is edited."""
+    world = World()
+    rule = Rule(expression="0 2 * * *", jitter=3_600)
+    world.scheduler.create_schedule("s", "note", rule)
+
+    def due() -> set[int]:
+        revision = revision_of(world.scheduler._access.head("s", Verb.READ_SCHEDULES), world.services)
+        return set(fires(timetable_of(revision), NOON + 2 * DAY, NOON + 20 * DAY))
+
+    before = due()
+    world.wait(3_600)
+    change(world.scheduler, kind, replace(rule, exclude=("2026-05-10",)), 1)
+    assert due() < before
+    assert len(before - due()) == 1
