@@ -79,6 +79,29 @@ def published() -> str:
 
 def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
     """The schema as JSON text. ``remarks`` gives the comments beside a class's fields: they become descriptions."""
+    top = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Schedules of Quarterjack",
+        **_object(
+            {
+                "managed_by": {**_NAMED, "description": "owner of these schedules; apply changes no others"},
+                "schedules": {
+                    "type": "object",
+                    "propertyNames": {"pattern": _NAME},
+                    "additionalProperties": _object(
+                        _words(remarks), anyOf=[{"required": ["job", "expression"]}, {"required": ["tasks"]}]
+                    ),
+                    "description": "the schedules by name",
+                },
+            },
+            required=("schedules",),
+        ),
+    }
+    return json.dumps(top, indent=2, ensure_ascii=False) + "\n"
+
+
+def _words(remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:
+    """The words of one schedule."""
     words: dict[str, Any] = {
         "job": {**_NAMED, "description": "name of the job"},
         "expression": {
@@ -115,25 +138,7 @@ def build(remarks: Callable[[type], Mapping[str, str]]) -> str:
         "maxProperties": MOST_TASKS,
         "description": "of a pipeline: its tasks by name; see docs/how-to/pipelines.md",
     }
-    top = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Schedules of Quarterjack",
-        **_object(
-            {
-                "managed_by": {**_NAMED, "description": "owner of these schedules; apply changes no others"},
-                "schedules": {
-                    "type": "object",
-                    "propertyNames": {"pattern": _NAME},
-                    "additionalProperties": _object(
-                        words, anyOf=[{"required": ["job", "expression"]}, {"required": ["tasks"]}]
-                    ),
-                    "description": "the schedules by name",
-                },
-            },
-            required=("schedules",),
-        ),
-    }
-    return json.dumps(top, indent=2, ensure_ascii=False) + "\n"
+    return words
 
 
 def _task(words: Mapping[str, Any]) -> dict[str, Any]:
