@@ -27,6 +27,9 @@ from quarterjack.testing import Harness, Memory
 START = datetime(2030, 1, 1, tzinfo=UTC)
 HEADER = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
 ON_THE_WAY = ["claim", "send", "queue wait", "lease", "job", "settle"]
+KEYS = [
+    f"run-{number}" for number in range(4 * TRACED)
+]  # the same in each run of the tests: of random ids none may be sampled
 
 
 @pytest.fixture
@@ -126,7 +129,7 @@ def test_a_submission_within_a_trace_goes_on_in_it(spans: InMemorySpanExporter) 
     harness = every_minute()
     with tracing.span("request") as request:
         trace_id = request.get_span_context().trace_id
-        submitted = {str(harness.scheduler.submit("count").id) for _ in range(4 * TRACED)}
+        submitted = {harness.scheduler.submit("count", idempotency_key=key).id for key in KEYS}
     harness.advance(timedelta(seconds=5))
     traced = of_runs(spans, "job")
     assert 0 < len(set(traced) & submitted) < len(submitted)
@@ -146,7 +149,7 @@ def test_a_worker_process_goes_on_in_the_trace_too(spans: InMemorySpanExporter) 
     scheduler = Scheduler(jobs=jobs, services=memory.connect())
     with tracing.span("request") as request:
         trace_id = request.get_span_context().trace_id
-        submitted = [scheduler.submit("count").id for _ in range(4 * TRACED)]
+        submitted = [scheduler.submit("count", idempotency_key=key).id for key in KEYS]
     stop, process = threading.Event(), WorkerProcess(memory.connect(), jobs, keeps_record=False)
     running = threading.Thread(target=process.run, kwargs={"stop": stop, "grace": 10})
     running.start()
