@@ -1,7 +1,8 @@
 """What each test costs in processor time.
 
 ``pytest -p tests.support.costs --costs build/costs`` measures, ``python -m tests.support.costs build/costs`` prints what costs most, and
-``--write`` writes ``tests/long_tests.txt``: the functions that take turns.
+``--write`` writes ``tests/long_tests.txt``: the functions that take turns. A function of which the measured run had only the cases of its
+day keeps the cost that it has there, so a run of `make test` is enough.
 
 Wall time says little on a machine that does other things, too. A process writes a file with a line of JSON for each test:
 its phases and the fixtures that it has set up, each in seconds of the processor, of this process and of the children that
@@ -23,7 +24,7 @@ from typing import Any, TextIO
 
 import pytest
 
-from tests.support.parts import LONG
+from tests.support.parts import DAYS, LONG, long_tests
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -155,10 +156,9 @@ def _spent(process: int) -> float:
 
 # What checks the tree runs every day, whatever it costs.
 _DAILY = ("test_imports.py", "test_house.py", "test_public_names.py", "test_private_names.py", "test_mutants.py")
-_LONG = 0.5  # s of a function with all its cases
-_HEAD = """# Test functions that take half a second of processor time or more, with all their cases, the longest first. A third of them,
-# and of the cases of each, is in `make test`, another third the next day; `make check` runs all.
-# Written by `python -m tests.support.costs --write`.
+_HEAD = """# Test functions that take a tenth of a second of processor time or more, with all their cases, the longest first. A third
+# of them, and of the cases of each, is in `make test`, another third the next day; of those that take half a second or more
+# a sixth. `make check` runs all. Written by `python -m tests.support.costs --write`.
 """
 
 
@@ -167,7 +167,7 @@ def main(folder: str, *, write: bool = False, most: int = 60) -> None:
     lines = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines()]
     tests = [line for line in lines if line["kind"] == "test"]
     if write:
-        LONG.write_text(_HEAD + "".join(f"{cost:6.1f} {name}\n" for name, cost in _long(tests)))
+        LONG.write_text(_HEAD + "".join(f"{cost:6.1f} {name}\n" for name, cost in _long(tests, long_tests())))
     for line in lines:
         if line["kind"] != "test":
             sys.stdout.write(f"{line}\n")
@@ -182,14 +182,18 @@ def main(folder: str, *, write: bool = False, most: int = 60) -> None:
     _bands([_cost(line) for line in tests])
 
 
-def _long(tests: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """The functions of the list and their costs, the longest first."""
-    sums = defaultdict[str, float](float)
+def _long(tests: Sequence[Mapping[str, Any]], before: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The functions of the list and their costs, the longest first. ``before``: the costs of those whose cases were not all run."""
+    sums, whole = defaultdict[str, float](float), set[str]()
     for line in tests:
-        file, _, name = line["id"].partition("::")
-        if not line["turn"] and Path(file).name not in _DAILY:
-            sums[name.partition("[")[0].rpartition("::")[2]] += _cost(line)
-    found = [(name, cost) for name, cost in sums.items() if cost >= _LONG]
+        file, _, rest = line["id"].partition("::")
+        if Path(file).name not in _DAILY:
+            name = rest.partition("[")[0].rpartition("::")[2]
+            sums[name] += _cost(line)
+            if not line["turn"]:
+                whole.add(name)
+    costs = {**before, **{name: sums[name] for name in whole}}
+    found = [(name, cost) for name, cost in costs.items() if cost >= min(DAYS)]
     return sorted(found, key=lambda each: (-each[1], each[0]))
 
 

@@ -1,8 +1,8 @@
 """Long tests in parts: ``make test`` runs one part of each, another one every day; ``make check`` runs all.
 
 ``TURN`` in the environment chooses the parts; the head of pytest's report names it, so that a failure can be repeated.
-What takes half a second of processor time or more and has no parts is in ``tests/long_tests.txt``, which `tests.support.costs` writes: a
-third of these is in ``make test``, another third the next day.
+What takes a tenth of a second of processor time or more and has no parts is in ``tests/long_tests.txt``, which `tests.support.costs`
+writes: a third of these is in ``make test``, another third the next day; of those that take half a second, a sixth.
 
 For `make pythons`, ``--files=5`` reads a fifth of the files of tests and ``--cases=2`` keeps two parameter sets of each test
 function, other ones every day.
@@ -14,7 +14,7 @@ import os
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., object])
 LONG = Path(__file__).parents[1] / "long_tests.txt"
-DAYS = 3  # in which each of the long tests runs once
+DAYS = {0.5: 6, 0.1: 3}  # processor seconds of a function with all cases, or more → days in which each case runs once
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
 
@@ -77,10 +77,14 @@ def in_rotation(*, of: int) -> Callable[[Test], Test]:
 
 
 class LongTests:
-    """Today's third of the long tests: functions by their place in the list, which is in order of costs, and their cases one by one."""
+    """Today's part of the long tests: functions by their place among those of as many days, and their cases one by one."""
 
-    def __init__(self, names: Iterable[str], *, turn: int = TURN) -> None:
-        self._places = {name: place for place, name in enumerate(names)}
+    def __init__(self, costs: Mapping[str, float], *, turn: int = TURN) -> None:
+        """``costs``: processor seconds of each function, the longest first, so that long ones are due on different days."""
+        of_days = defaultdict[int, list[str]](list)
+        for name, cost in costs.items():
+            of_days[next(days for least, days in DAYS.items() if cost >= least)].append(name)
+        self._places = {name: (place, days) for days, names in of_days.items() for place, name in enumerate(names)}
         self._turn = turn
         self._cases = defaultdict[str, int](int)  # that were met, of each function
 
@@ -93,11 +97,13 @@ class LongTests:
 
     def is_due(self, name: str) -> bool:
         """Whether the next case of a function that is in the list is one of today's."""
-        number = self._places[name] + self._cases[name]
+        place, days = self._places[name]
+        number = place + self._cases[name]
         self._cases[name] += 1
-        return number % DAYS == self._turn % DAYS
+        return number % days == self._turn % days
 
 
-def long_tests() -> list[str]:
-    """The functions that take turns, the longest first."""
-    return [line.split()[1] for line in LONG.read_text().splitlines() if line and not line.startswith("#")]
+def long_tests() -> dict[str, float]:
+    """The functions that take turns and their processor seconds, the longest first."""
+    lines = [line.split() for line in LONG.read_text().splitlines() if line and not line.startswith("#")]
+    return {name: float(cost) for cost, name in lines}

@@ -1,4 +1,4 @@
-"""Long tests take turns: each is in `make test` one day in three."""
+"""Long tests take turns: each is in `make test` one day in six, or in three."""
 
 from __future__ import annotations
 
@@ -6,30 +6,49 @@ import re
 
 import pytest
 
+from tests.support import costs
 from tests.support.parts import DAYS, LongTests, long_tests
 from tests.support.tree import ROOT
 
 
-def days_of(names: list[str], cases: list[str]) -> list[list[int]]:
+def days_of(seconds: dict[str, float], cases: list[str]) -> list[list[int]]:
     """Of each day, the places of the cases that are run."""
-    days = [LongTests(names, turn=turn) for turn in range(DAYS)]
+    days = [LongTests(seconds, turn=turn) for turn in range(max(DAYS.values()))]
     return [[place for place, name in enumerate(cases) if day.is_due(name)] for day in days]
 
 
-def test_each_case_is_run_on_one_day_of_three() -> None:
-    cases = ["a", *["b"] * 7, "c", "d"]
-    days = days_of(["b", "d", "a", "c"], cases)
-    assert sorted(place for day in days for place in day) == list(range(len(cases)))
-    assert {len([place for place in day if cases[place] == "b"]) for day in days} == {2, 3}
+def test_each_case_is_run_on_one_day_of_six_or_of_three() -> None:
+    cases = ["long", *["many"] * 13, "short", "short too"]
+    days = days_of({"many": 4.0, "long": 0.5, "short": 0.4, "short too": 0.1}, cases)
+    assert sorted(place for day in days for place in day) == sorted([*range(len(cases)), 14, 15])
+    assert {len([place for place in day if cases[place] == "many"]) for day in days} == {2, 3}
+    assert [set(day) & {14, 15} for day in days[:3]] == [set(day) & {14, 15} for day in days[3:]]
 
 
 def test_the_longest_are_run_on_different_days() -> None:
-    names = ["longest", "second", "third"]
-    assert sorted(days_of(names, names)) == [[0], [1], [2]]
+    longest = days_of({"longest": 9.0, "second": 8.0, "third": 7.0}, ["longest", "second", "third"])
+    assert sorted(longest) == [[], [], [], [0], [1], [2]]
+    assert sorted(days_of({"longer": 0.3, "shorter": 0.2}, ["longer", "shorter"])) == [[], [], [0], [0], [1], [1]]
+
+
+def test_a_run_of_todays_tests_renews_the_costs_of_those_that_take_no_turns() -> None:
+    def line(name: str, own: float, *, turn: bool = False) -> dict[str, object]:
+        return {"id": f"tests/unit/test_a.py::{name}", "turn": turn, "own": own, "children": 0.0, "living": 0.0}
+
+    before = {"test_of_turns": 6.0, "test_elsewhere": 1.0, "test_that_was_long": 0.7}
+    measured = [
+        line("test_of_turns[1]", 0.2, turn=True),
+        line("test_that_was_long", 0.01),
+        *[line(f"TestIt::test_new[{case}]", 0.06) for case in range(4)],
+        line("test_short", 0.09),
+        line("test_with_marks_of_its_own", 3.0, turn=True),
+    ]
+    renewed = costs._long(measured, before)
+    assert renewed == [("test_of_turns", 6.0), ("test_elsewhere", 1.0), ("test_new", pytest.approx(0.24))]
 
 
 def test_a_test_that_has_its_turn_otherwise_keeps_it(pytester_item: pytest.Item) -> None:
-    every = LongTests([pytester_item.name], turn=1)
+    every = LongTests({pytester_item.name: 1.0}, turn=1)
     pytester_item.add_marker("turn")
     every.marks(pytester_item)
     assert pytester_item.get_closest_marker("check") is None
