@@ -1,5 +1,6 @@
 """One suite over every implementation of the ports: in memory, the local cloud (MiniStack) with claims by PartiQL and by
-PutItem; and, in ``make check``, moto and the local cloud with DynamoDB Local, Amazon's own.
+PutItem; and, in ``make check``, moto and the local cloud with DynamoDB Local, Amazon's own: each with a third of the suite, another one
+every day. ``make contract ENGINE=dynamodb-local`` runs all of it.
 
 Where an engine is wrong by AWS's documentation, a test says ``engine.is_wrong("…")`` and is skipped there with the reason.
 """
@@ -22,6 +23,7 @@ from tests.support.engines import (
     _in_moto,
     _wired,
 )
+from tests.support.parts import in_its_turn
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,7 +35,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("engine", [f"{asked}-{way}" for way in ways], indirect=True)
             return
         names = ["memory", "ministack-partiql", *(["ministack-put"] if claims else [])]
-        more = [pytest.param(name, marks=pytest.mark.check) for name in ("moto", "dynamodb_local-partiql")]
+        test = metafunc.definition.nodeid
+        todays = [name for name in ("moto", "dynamodb_local-partiql") if in_its_turn(f"{test} on {name}", 3)]
+        more = [pytest.param(name, marks=pytest.mark.check) for name in todays]
         metafunc.parametrize("engine", [*names, *more], indirect=True)
 
 
