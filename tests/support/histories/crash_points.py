@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 
 from quarterjack import Context, Scheduler
@@ -159,7 +160,7 @@ class Scene:
         return []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scenario:
     """A name, and the processes in their order."""
 
@@ -179,10 +180,14 @@ class Scenario:
         found = scene.recover() + self.expect(scene)
         return [f"{self.name}, {scene.plan.crashed}: {text}" for text in found]
 
+    @cached_property
+    def plan(self) -> Plan:
+        """Of the scenario as it goes without crashes, which it does alike each time."""
+        return self.play().plan
+
     def points(self) -> list[Point]:
         """Every crash point of the scenario as it goes without crashes."""
-        calls = len(self.play().plan.calls)
-        return [Point(call, after) for call in range(calls) for after in (False, True)]
+        return [Point(call, after) for call in range(len(self.plan.calls)) for after in (False, True)]
 
 
 def singles(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
@@ -191,7 +196,7 @@ def singles(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
 
 def at_writes(scenario: Scenario) -> Iterator[tuple[Point, ...]]:
     """The points of the scenario that leave behind what no other one does."""
-    return ((point,) for point in scenario.play().plan.apart())
+    return ((point,) for point in scenario.plan.apart())
 
 
 def pairs(scenario: Scenario, most: int, seed: int = 1) -> list[tuple[Point, Point]]:
