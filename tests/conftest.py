@@ -97,22 +97,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores, because a third of the tests' time is waiting; and 2 GB of memory for each."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2_000_000_000
-    return max(min(len(_cores()) + 1, memory), 1)
-
-
-def _cores() -> set[int]:
-    """Those of this thread; where a system pins no thread to one, all."""
-    return os.sched_getaffinity(0) if sys.platform == "linux" else set(range(os.cpu_count() or 1))
-
-
-@pytest.fixture(autouse=True)
-def own_cores() -> Iterator[None]:
-    """A history stays on one core; the next test, and what it starts, has all of them."""
-    before = _cores()
-    yield
-    if sys.platform == "linux" and _cores() != before:
-        os.sched_setaffinity(0, before)
+    return max(min(cores + 1, memory), 1)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections import Counter
 
@@ -11,12 +12,13 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.fires.backpressure import read_hold_log
 
 from tests.support import simulate
+from tests.support.histories import simulator
 from tests.support.histories.history import History
 from tests.support.histories.pressed import Pressed
 from tests.support.histories.purged import Purged
 from tests.support.histories.rich import Rich
 from tests.support.histories.shrink import shrink
-from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD
+from tests.support.histories.simulator import HOSTILE, NONE, ROUGH, WILD, Process, Stage, Stuck
 from tests.support.parts import in_parts, in_rotation
 
 KNOWN = (0, 1, 2, 3, 4, 20, 21, 22, 43, 64, 68, 107)  # of all kinds
@@ -74,6 +76,25 @@ def test_after_a_purge_the_ledger_alone_brings_everything_back() -> None:
         counts += history.stage.counts
     assert counts["purged messages"] > 20
     assert counts["sent again"] > 20
+
+
+def while_it_goes_on(stage: Stage) -> None:
+    while stage.step():
+        pass
+
+
+def test_who_waits_for_a_lock_that_another_holds_over_a_call_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "LIMIT", 0.2)
+    stage, lock = Stage(1, 0, NONE), threading.Lock()
+
+    def body(_: Process) -> None:
+        with lock:
+            stage.yield_until(0)
+
+    for _ in range(2):
+        stage.process("worker", body)
+    with pytest.raises(Stuck, match=r"worker-\d does not hand the baton back"):
+        while_it_goes_on(stage)
 
 
 class Toy(History):

@@ -130,19 +130,11 @@ def results(first: int, seconds: float, processes: int, most: int | None, kind: 
     deadline = time.monotonic() + seconds
     seeds = itertools.count(first) if most is None else iter(range(first, first + most))
     until = itertools.takewhile(lambda _: time.monotonic() < deadline, seeds)
-    with multiprocessing.get_context("spawn").Pool(processes, _settle_down) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, logging.disable, [logging.CRITICAL]) as pool:
         window = [pool.apply_async(play, (seed, kind)) for seed in itertools.islice(until, 2 * processes)]
         while window:
             yield window.pop(0).get()
             window += [pool.apply_async(play, (seed, kind)) for seed in itertools.islice(until, 1)]
-
-
-def _settle_down() -> None:
-    """Each process of the pool has a core of its own."""
-    logging.disable(logging.CRITICAL)
-    cores = sorted(os.sched_getaffinity(0))
-    number = multiprocessing.current_process()._identity[0]
-    os.sched_setaffinity(0, {cores[number % len(cores)]})
 
 
 def report(result: Result, kind: str | None = None) -> None:

@@ -11,12 +11,12 @@ It knows which profile was in force when, and in which thread a worker asked; it
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from greenlet import getcurrent
 from quarterjack.domain.names import RunRef, schedule_owner
 from quarterjack.domain.notice import BREAKERS
 from quarterjack.domain.payload import owner_of_object, size
@@ -166,13 +166,13 @@ class LimitsOracle:
         vars(worker)["breakers"] = WatchedBook(self, process)
 
     def thread(self) -> _Thread:
-        return self._threads.setdefault(threading.get_ident(), _Thread(self.stage.now))
+        return self._threads.setdefault(id(getcurrent()), _Thread(self.stage.now))
 
     def look(self, process: Process, detail: Detail) -> None:
         """After each call."""
         verb = detail.verb
         if verb == "receive":
-            self._threads[threading.get_ident()] = _Thread(self.stage.now)
+            self._threads[id(getcurrent())] = _Thread(self.stage.now)
         elif verb == "submit":
             self._look_at_waiting(process, detail.items[0])
         elif detail.place == "payloads" and verb == "put":
