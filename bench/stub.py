@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from quarterjack.aws.connections import HttpResponse
+from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.dynamodb.items import to_item
 from quarterjack.stores.rows import entry_row, shard_key

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from quarterjack.aws import Client
-from quarterjack.aws.connections import HttpResponse
+from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.aws.errors import NoResponse
 
 Choose = Callable[[int, Sequence[Any]], set[int]]  # number of the call, its items → places to throttle

@@ -1,7 +1,7 @@
 """Requests to AWS: one way for DynamoDB and SQS in every environment, botocore for all other services.
 
-Reading order: ``client`` (what the adapters call), ``transport`` (JSON, retries), ``connections`` and ``deadline`` (``http.client``, kept
-open), ``signer``, ``session`` (credentials, TLS), ``endpoints``, ``retry``, ``errors``, ``tracing``, ``botocore_client``, ``identity``.
+Reading order: ``client`` (what the adapters call), ``transport`` (JSON, retries), ``connections`` (kept open) and ``http_connection``
+(HTTP over one of them), ``session`` (endpoints, signer, credentials, TLS), ``errors``, ``botocore_client``, ``identity``.
 
 - **Threads.** All clients may be used by any number of threads; a connection belongs to one request at a time. Nothing here holds a lock.
 - **Forks.** A child closes its copies of its parent's connections and makes its own, and so it does with botocore's session,

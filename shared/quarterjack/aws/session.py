@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
+from quarterjack.aws.http_connection import host_of
 from quarterjack.concurrency.forks import PerProcess
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.settings import SdkVariables, Settings, sdk_variables
@@ -97,7 +98,6 @@ def _checked(url: str, service: str) -> str:
 
 CONTENT = "application/x-amz-json-1.0"
 _TOKEN = "x-amz-security-token"  # noqa: S105 (a header's name)
-_DEFAULT_PORT = {"http": ":80", "https": ":443"}
 
 
 class Credentials(Protocol):
@@ -121,9 +121,8 @@ class Signer:
         self, service: str, region: str, url: str, *, own: str = "x-amz-target", fixed: Mapping[str, str] | None = None
     ) -> None:
         parts = urlsplit(url)
-        host = parts.netloc.lower().rpartition("@")[2].removesuffix(_DEFAULT_PORT.get(parts.scheme, ""))
         self._own, self._fixed = own, {"content-type": CONTENT, **(fixed or {})}
-        self._signed = {**self._fixed, "host": host}
+        self._signed = {**self._fixed, "host": host_of(parts)}
         self._begin = f"POST\n{quote(parts.path or '/', safe='/~')}\n\n"
         self._forms: dict[tuple[str, ...], tuple[str, str]] = {}  # by the names of the headers that vary
         self._steps = (region, service, "aws4_request")

@@ -17,8 +17,9 @@ from threading import Event
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from quarterjack.aws.connections import Connections, HttpResponse
+from quarterjack.aws.connections import Connections
 from quarterjack.aws.errors import ConnectFailed, NoResponse, ServiceError
+from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.aws.session import Credentials, Endpoint, Signer
 from quarterjack.clock import system_clock
 from quarterjack.domain.times import from_ms

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from quarterjack.aws.connections import IDLE_TIMEOUT, Connections, HttpResponse
+from quarterjack.aws.connections import IDLE_TIMEOUT, Connections
 from quarterjack.aws.errors import ConnectFailed, NoResponse
+from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.aws.session import AwsSession
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import SdkVariables
@@ -51,6 +52,25 @@ def test_a_connection_that_the_service_is_about_to_close_is_not_used_again(servi
     assert len(set(service.ports)) == 2
 
 
+@pytest.mark.parametrize(
+    ("said", "is_kept"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", True),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n", False),  # of no request of ours
+        (b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 2\r\n\r\n{}", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", True),
+        (b"HTTP/1.1 502 Bad Gateway\r\n\r\n<html>", False),
+    ],
+)
+def test_a_connection_is_kept_if_its_response_has_an_end_and_nothing_follows(said: bytes, *, is_kept: bool) -> None:
+    with answering(said) as url:
+        connections = connections_to(url)
+        ask(connections)
+    assert len(connections._idle) == is_kept
+
+
 @pytest.mark.parametrize(("idle", "connected"), [(IDLE_TIMEOUT, 1), (IDLE_TIMEOUT + 0.1, 2)])
 def test_a_connection_that_was_idle_for_long_is_not_used_again(service: Service, idle: float, connected: int) -> None:
     clock = Clock()
@@ -64,7 +84,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(service: Service,
 def test_a_connection_that_was_closed_meanwhile_is_not_used_again(service: Service) -> None:
     connections = connections_to(service.url)
     ask(connections)
-    connections._idle[0].sock._sock.shutdown(socket.SHUT_RD)  # to us it looks as if the other side had closed
+    connections._idle[0].sock.shutdown(socket.SHUT_RD)  # to us it looks as if the other side had closed
     ask(connections)
     assert len(set(service.ports)) == 2
 
@@ -100,12 +120,11 @@ def _one_taken(connections: Connections) -> Iterator[None]:
 def test_an_interrupted_request_leaves_no_connection_whose_response_may_come(service: Service) -> None:
     connections = connections_to(service.url)
     ask(connections)
-    sock = connections._idle[0].sock
 
-    def interrupted(_: object) -> int:
+    def interrupted() -> bytes:
         raise KeyboardInterrupt
 
-    sock.receive_into = interrupted  # type: ignore[method-assign, assignment]
+    connections._idle[0].receive = interrupted  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         ask(connections)
     assert not connections._idle
@@ -139,14 +158,14 @@ def test_a_service_that_sends_a_byte_now_and_then_extends_no_deadline() -> None:
         thread.start()
         connections = connections_to(f"http://127.0.0.1:{server.getsockname()[1]}", clock=clock)
         connection = connections._connected(LONG)
-        real, read = connection.sock.receive_into, []
+        real, read = connection.receive, list[bytes]()
 
-        def slowly(buffer: memoryview) -> int:
+        def slowly() -> bytes:
             clock.now += 1
-            read.append(real(buffer[:1]))
+            read.append(real(1))
             return read[-1]
 
-        connection.sock.receive_into = slowly  # type: ignore[method-assign]
+        connection.receive = slowly  # type: ignore[method-assign, assignment]
         connections._idle.append(connection)
         with pytest.raises(NoResponse, match="deadline"):
             ask(connections, 10)
@@ -183,6 +202,8 @@ def test_a_service_that_takes_no_connection_in_time_was_not_asked() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n!\r\n{}\r\n0\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
         b"HTTP/1.1 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * (1 << 17),  # headers without an end
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n",
     ],
 )
 def test_half_a_response_is_none(said: bytes) -> None:
@@ -308,6 +329,21 @@ def tunnel() -> Iterator[tuple[str, list[str]]]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+
+
+def test_a_tunnel_that_the_proxy_refuses_is_no_connection(certificate: Path) -> None:
+    with answering(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") as proxy:
+        session = AwsSession(SdkVariables(certificates=str(certificate)))
+        with pytest.raises(ConnectFailed, match="the proxy refused the tunnel: HTTP 407"):
+            ask(Connections("https://localhost:1/", session.trust, proxy=proxy))
+
+
+def test_a_line_break_in_a_header_is_refused_and_its_value_not_shown(service: Service) -> None:
+    headers = HEADERS | {"x-amz-security-token": "secret\nx-amz-target: T.Other"}
+    with pytest.raises(Misconfigured, match="AWS_SESSION_TOKEN") as problem:
+        connections_to(service.url).post(headers, b"{}", LONG)
+    assert "secret" not in str(problem.value)
+    assert service.requests == []
 
 
 def test_a_proxy_behind_tls_is_refused_with_the_remedy() -> None:

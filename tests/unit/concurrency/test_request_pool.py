@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count, pairwise
 
 import pytest
-from quarterjack.aws.connections import HttpResponse
+from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.concurrency.pools import RequestPool, RequestStats, ThreadCache
 from quarterjack.testing import Crash
 from quarterjack.ticker.fan_out import FanOutConfig
