@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ from quarterjack.domain.payload import (
     MAX_DEPTH,
     DuplicateKey,
     TypedPayload,
+    check_keys,
     has_half_pair,
     is_too_deep,
     json_text,
@@ -39,7 +39,7 @@ def payload_text(payload: Any, kind: TypedPayload | None = None) -> str:
     default = jsonable if kind is None else kind.jsonable
     try:
         text = json_text(payload, default=default)
-        _check_keys(payload)
+        check_keys(payload, "payload")
         text = json_text(parse_json(text), sort_keys=True)
         too_deep = is_too_deep(text)
     except RecursionError:
@@ -61,23 +61,6 @@ def payload_text(payload: Any, kind: TypedPayload | None = None) -> str:
         remedy = f"keep it within {MAX_PAYLOAD:,}, or store it and pass its address"
         raise InvalidInput("payload", payload, f"has {size(text):,} bytes of JSON", remedy)
     return text
-
-
-def _check_keys(payload: Any) -> None:
-    """Raises InvalidInput for a key that is not text in the dicts of a payload, which contains itself nowhere.
-
-    JSON would make a text of it, and the job would get ``"1"`` for ``1``. What a dataclass or model holds is for its type to read back.
-    """
-    left: list[tuple[str, Any]] = [("payload", payload)]
-    while left:
-        place, value = left.pop()
-        if isinstance(value, dict):
-            for key in (key for key in value if not isinstance(key, str)):
-                remedy = f"write it as text: {json.dumps(json.dumps(key))}"
-                raise InvalidInput(place, key, "is a key that is not text, and JSON has no other", remedy)
-            left += [(f"{place}.{key}", below) for key, below in value.items()]
-        elif isinstance(value, list | tuple):
-            left += [(f"{place}[{number}]", below) for number, below in enumerate(value)]
 
 
 def rule_of(expression: str | Sequence[str] | Rule, timezone: str | None) -> Rule:

@@ -233,8 +233,8 @@ class Registry:
 
     def declare(self, declaration: Declaration) -> None:
         """Record a schedule that is declared in code. Raises InvalidInput if its name is taken."""
-        # A module that is imported again replaces its declarations.
-        kept = [d for d in self._declarations if d.place != declaration.place or d.function is declaration.function]
+        # A module that is imported again replaces its declarations; a line may declare several pipelines.
+        kept = [d for d in self._declarations if d.place != declaration.place or not _is_again(d, declaration)]
         for other in kept:
             if other.name == declaration.name and (other.name or other.function is declaration.function):
                 raise InvalidInput(
@@ -263,6 +263,13 @@ class Registry:
 default_registry = Registry()
 job = default_registry.job
 Queue = default_registry.queue
+
+
+def _is_again(known: Declaration, declared: Declaration) -> bool:
+    """Whether the second of two declarations of one place is the first, of a module that was imported again."""
+    if declared.function is None:
+        return known.name == declared.name
+    return known.function is not declared.function
 
 
 class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not generic at run time

@@ -22,6 +22,7 @@ from quarterjack.declare import declaration
 from quarterjack.domain.job import JobRef
 from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import OptionWords
+from quarterjack.domain.payload import MAX_DEPTH
 from quarterjack.domain.pipelines.handles import Condition, Fire, TaskHandle, Value
 from quarterjack.domain.pipelines.reading import check_pipeline_name
 from quarterjack.domain.policies import Retry, overrides
@@ -128,10 +129,15 @@ class Pipeline:
         for handle in after:
             if not isinstance(handle, TaskHandle):
                 raise InvalidInput("after", handle, "is no task", "pass what p.task(…) returned, in a list")
+        try:
+            plain = _plain(payload)
+        except RecursionError:
+            problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+            raise InvalidInput("payload", "…", problem, "flatten it") from None
         when = more.pop("when")
         given = {
             **words,
-            "payload": _plain(payload),
+            "payload": plain,
             "after": list(dict.fromkeys(handle.name for handle in after)),
             "when": when.text if isinstance(when, Condition) else when,
             **more,

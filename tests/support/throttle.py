@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from quarterjack.aws import Client
-from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.aws.errors import NoResponse
+from quarterjack.aws.http_connection import HttpResponse
 
 Choose = Callable[[int, Sequence[Any]], set[int]]  # number of the call, its items → places to throttle
 

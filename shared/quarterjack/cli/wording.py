@@ -72,6 +72,7 @@ PHRASES: Mapping[str, str] = {
     "pass an aware datetime.datetime": "write e.g. 2026-12-24T18:00:00Z",
     'use ("key", "value"), or "key" for any value': "write key=value, or key for any value",
     'use {"key": "value"}, or {"key": None} to remove one': "give --set key=value, or --remove key",
+    " in skip repeats it": " in --skip repeats it",
     "pass Schedule.revision": "give the revision that `quarterjack schedules get` prints",
 }
 _CALL = re.compile(r"\b(\w+)\(([^()]*)\)")

@@ -30,6 +30,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 # that every process can read an accepted payload. Parsers of other languages, which read logs and notifications, have similar
 # limits (.NET 64, Ruby 100).
 MAX_DEPTH = 64
+LARGEST_RESULT = (
+    5 * 1024 * 1024
+)  # bytes of what a job keeps: a result, a checkpoint, and a task's payload that is made of results
 _LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -64,6 +67,23 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise DuplicateKey(f"the key {shorten(twice)} occurs twice in one object")
     return found
+
+
+def check_keys(payload: Any, path: str) -> None:
+    """Raises InvalidInput for a key that is not text in the dicts of a payload, which contains itself nowhere.
+
+    JSON would make a text of it, and the job would get ``"1"`` for ``1``. What a dataclass or model holds is for its type to read back.
+    """
+    left: list[tuple[str, Any]] = [(path, payload)]
+    while left:
+        place, value = left.pop()
+        if isinstance(value, dict):
+            for key in (key for key in value if not isinstance(key, str)):
+                remedy = f"write it as text: {json.dumps(json.dumps(key))}"
+                raise InvalidInput(place, key, "is a key that is not text, and JSON has no other", remedy)
+            left += [(f"{place}.{key}", below) for key, below in value.items()]
+        elif isinstance(value, list | tuple):
+            left += [(f"{place}[{number}]", below) for number, below in enumerate(value)]
 
 
 def size(text: str) -> int:

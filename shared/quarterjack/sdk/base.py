@@ -12,10 +12,12 @@ from typing import Any, Self
 from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text
 from quarterjack.clock import system_clock
 from quarterjack.domain.names import check_flag, check_name, check_tenant, is_builtin
-from quarterjack.domain.options import Options
+from quarterjack.domain.options import OnTaskFailure, Options
+from quarterjack.domain.policies import Overrides
 from quarterjack.domain.schedule import Definition, Head
 from quarterjack.domain.tenants.caller import Via, ViaWord
 from quarterjack.domain.tenants.limits import RateWord
+from quarterjack.errors import InvalidInput
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.context import FireContext
 from quarterjack.job_packages import load
@@ -69,13 +71,18 @@ class SchedulerBase(Connected):
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
         return over(self, replace(self.session, strict=check_flag("strict", strict)))
 
-    def _with_tasks(self, job: str, options: Options) -> Options:
+    def _with_tasks(self, job: str, options: Options, policies: Overrides) -> Options:
         """The options with what the jobs of tasks say of their queues and priorities. Raises InvalidInput, Forbidden, JobNotGranted."""
         if options.tasks is None and not is_builtin(job):
+            if options.on_task_failure is not OnTaskFailure.HALT:
+                word = str(options.on_task_failure)
+                raise InvalidInput(
+                    "on_task_failure", word, f"does not go with job {job!r}", "only pipelines have tasks"
+                )
             return options
         from quarterjack.sdk.pipelines.checks import checked_tasks  # noqa: PLC0415 (who has no pipeline does not load it)
 
-        return checked_tasks(job, options, self._checks, self._access)
+        return checked_tasks(job, options, policies, self._checks, self._access)
 
     def with_tenant(self, tenant: str) -> Self:
         """A copy for the schedules and runs of another tenant, that shares all connections. Raises InvalidInput."""

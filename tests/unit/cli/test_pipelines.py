@@ -126,15 +126,25 @@ class TestRuns:
         assert [task["state"] for task in as_json["tasks"]] == ["SUCCEEDED", "PARKED", "SUCCEEDED", "DEAD", "WAITING"]
         assert "mail            DEAD" in said("pipelines", "graph", run_id)
 
+    def test_cancel_is_for_runs_of_pipelines(self, world: World, said: Said) -> None:
+        other = world.scheduler.submit("asks")
+        refused = said("pipelines", "cancel", other.id, code=1)
+        assert "is a run of job 'asks', and of no pipeline; `quarterjack runs cancel` cancels it" in refused
+        world.live(30)
+        assert world.scheduler.get_run(other.id).state == "PARKED"
+
     def test_skip_cancel_and_retry(self, world: World, said: Said) -> None:
         run_id = begun(world)
         assert "TASK='nix': pipeline 'nightly' has no such task" in said("pipelines", "skip", run_id, "nix", code=3)
         assert "`quarterjack runs cancel` ends it" in said("pipelines", "skip", run_id, "stock", code=4)
+        assert "retry it once it has ended, or cancel it first" in said("pipelines", "retry", run_id, code=4)
         assert "skipped by its owner" in said("pipelines", "skip", run_id, "cleanup")
         said("pipelines", "cancel", run_id)
         world.live(30)
         assert states(world, run_id)["stock"] == "CANCELLED"
-        assert "pipelines retry` with skip=" in said("pipelines", "skip", run_id, "mail", code=4)
+        assert "pipelines retry` with 'mail' in --skip repeats it without" in said(
+            "pipelines", "skip", run_id, "mail", code=4
+        )
         words = ("pipelines", "retry", run_id, "--skip", "stock", "--skip", "mail", "--key", "again", "--json")
         repeated, again = (json.loads(said(*words)) for _ in range(2))
         assert repeated["replay_of"] == run_id

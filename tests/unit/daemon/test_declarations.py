@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from quarterjack import Context, Registry, Scheduler, schedule
+from quarterjack import Context, Registry, Scheduler, pipeline, schedule
 from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.schedule import ScheduleState
@@ -260,6 +260,18 @@ def test_a_package_has_its_modules_declarations() -> None:
     jobs = declared("a", module="acme.jobs.reports")
     assert [one.place for one in declared_in("acme.jobs", jobs)] == [one.place for one in jobs.declared()]
     assert declared_in("acme.job", jobs) == declared_in("other", jobs) == []
+
+
+def test_a_package_has_its_pipelines() -> None:
+    jobs = Registry()
+    module = {"__name__": "acme.jobs.reports", "jobs": jobs, "pipeline": pipeline}
+    code = "for shop in 'ab':\n    with pipeline(f'of-{shop}', registry=jobs) as p:\n        p.task('x')\n"
+    for _ in range(2):  # imported again it replaces them
+        exec(code, module)
+    assert [one.name for one in declared_in("acme.jobs", jobs)] == ["of-a", "of-b"]
+    assert declared_in("acme.jobs.report", jobs) == []
+    jobs.job("x")(lambda ctx, payload: None)
+    assert sorted(applying(World(), jobs).look().changed) == ["of-a", "of-b"]
 
 
 # The worker.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from quarterjack import Context, pipeline
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.pipelines.reading import check_tasks
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound
@@ -22,6 +25,13 @@ from quarterjack.testing.process import Hand
 from tests.support.scenes.line import DIAMOND, ONCE, Line
 from tests.support.scenes.world import NOON, Faults, World, crash
 from tests.support.units import counted
+
+
+@dataclass
+class Order:
+    """The payload of a typed job."""
+
+    n: int
 
 
 @pytest.fixture
@@ -133,8 +143,44 @@ def test_a_halted_pipeline_starts_nothing_more_and_ends_when_what_runs_has_ended
 def test_an_optional_task_may_fail(line: Line) -> None:
     line.broken.add("a")
     line.publish({"a": {"job": "ok", "optional": True}, "b": {"job": "ok", "after": ["a"], "payload": "${a.state}"}})
-    assert line.run().run.state == "SUCCEEDED"
+    seen = line.run()
+    assert (seen.run.state, seen.run.result) == ("SUCCEEDED", {"succeeded": 1, "failed": 1, "skipped": 0})
     assert line.payloads["b"] == "DEAD"
+
+
+def test_a_failed_optional_task_is_not_repeated(line: Line) -> None:
+    line.broken |= {"a", "c"}
+    tasks = {
+        "a": {"job": "ok", "optional": True},
+        "b": {"job": "ok", "after": ["a"]},
+        "c": {"job": "ok", "after": ["b"]},
+    }
+    line.publish(tasks)
+    first, line.ran[:] = line.run(), []
+    line.broken.clear()
+    again = line.world.scheduler.retry_pipeline(first.run.id)
+    line.world.live(60)
+    assert line.ran == ["c"]
+    assert line.states(line.seen(again)) == {"a": "DEAD", "b": "SUCCEEDED", "c": "SUCCEEDED"}
+    assert line.seen(again).critical_path == ["c"], "an earlier run did the others"
+
+
+def test_the_critical_path_passes_tasks_that_did_not_run(line: Line) -> None:
+    line.broken.add("a")
+    tasks: Any = {
+        "a": {"job": "ok"},
+        "b": {"job": "ok", "after": ["a"]},
+        "c": {"job": "ok", "after": ["b"]},
+        "w": {"job": "ok", "when": "payload == 1"},
+        "d": {"job": "ok", "after": ["c", "w"], "join": "done"},
+    }
+    line.publish(tasks, on_task_failure="continue")
+    assert line.run().critical_path == ["a", "d"]
+    line.broken.clear()
+    run = line.world.scheduler.trigger("p")
+    line.world.scheduler.skip_task(run.id, "c")
+    line.world.live(60)
+    assert line.seen(run).critical_path == ["a", "b", "d"]
 
 
 def test_a_payload_that_cannot_be_made_fails_its_task_and_says_why(line: Line) -> None:
@@ -156,6 +202,27 @@ def test_large_results_and_payloads(line: Line) -> None:
     line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"], "payload": ["${a.result}"]}})
     assert line.run().run.state == "SUCCEEDED"
     assert line.payloads["b"] == ["x" * 100_000]
+
+
+@pytest.mark.parametrize(
+    ("result", "payload", "problem"),
+    [
+        ("x" * 200_000, ["${a.result}"] * 26, None),
+        ("x" * 200_000, ["${a.result}"] * 27, "more than 5,242,880 bytes; store what is large and pass its address"),
+        ("x" * 200_000, "${a.result}" * 27, "more than 5,242,880 bytes"),
+        ([[[]]], ["${a.result}", [[[[]]]]], None),
+        (json.loads("[" * 60 + "]" * 60), [[[[["${a.result}"]]]]], "lists and dicts nested more than 64 levels deep"),
+    ],
+)
+def test_a_payload_that_becomes_too_large_fails_its_task(
+    line: Line, result: Any, payload: Any, problem: str | None
+) -> None:
+    line.results["a"] = result
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"], "payload": payload}})
+    task = line.run().task("b")
+    assert task.state == ("SUCCEEDED" if problem is None else "DEAD")
+    assert problem is None or f"its payload has {problem}" in str(task.reason)
+    assert ("b" in line.ran) is (problem is None)
 
 
 def test_more_tasks_than_one_row_of_marks(line: Line) -> None:
@@ -306,7 +373,11 @@ def test_cancel_ends_what_runs_and_nothing_starts_after_it(line: Line) -> None:
     line.world.live(60)
     seen = line.seen(run)
     assert (seen.run.state, line.ran) == ("CANCELLED", ["a"])
-    assert {task.state for task in seen.tasks[1:]} <= {"CANCELLED", "WAITING", "SKIPPED"}
+    assert {task.state for task in seen.tasks[1:]} <= {"CANCELLED", "SKIPPED"}
+    never = [task for task in seen.tasks if task.state == "SKIPPED"]
+    assert {(task.reason, tuple(task.waits_for)) for task in never} == {
+        ("not started: the run of its pipeline is CANCELLED", ())
+    }
 
 
 def test_a_task_that_was_claimed_before_the_cancel_does_not_start(line: Line) -> None:
@@ -520,6 +591,59 @@ def test_a_task_costs_its_run_and_one_write(line: Line) -> None:
 # Declarations.
 
 
+def nested(levels: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(levels - 1):
+        inner = [inner]
+    return inner
+
+
+DEEP, DEEPEST, WITHIN_ITSELF = nested(65), nested(5_000), list[Any]()
+WITHIN_ITSELF.append(WITHIN_ITSELF)
+
+
+@pytest.mark.parametrize("payload", [DEEPEST, WITHIN_ITSELF])
+def test_a_payload_in_code_that_ends_nowhere_is_refused(payload: Any) -> None:
+    with pytest.raises(InvalidInput, match="payload='…': has lists and dicts nested more than 64"):
+        pipeline("p", registry=World().jobs).task("note", payload=payload)
+
+
+def test_a_chain_is_read_in_a_time_that_grows_with_its_length() -> None:
+    """The order of tasks that are declared last first, behind those they come after."""
+    names = [f"t{number}" for number in range(1_000)]
+    chain = {name: {"job": "j", "after": [before]} for name, before in zip(names[1:], names, strict=False)}
+    read = json.loads(check_tasks("tasks", {**dict(reversed(chain.items())), "t0": {"job": "j"}}))
+    assert [*read] == names
+    level = {"c": {"job": "j", "after": ["b"]}, "d": {"job": "j"}, "a": {"job": "j"}, "b": {"job": "j", "after": ["a"]}}
+    assert [*json.loads(check_tasks("tasks", level))] == ["d", "a", "b", "c"]
+
+
+def test_constants_are_checked_as_the_payloads_of_their_jobs(line: Line) -> None:
+    @line.world.jobs.job("typed")
+    def typed(ctx: Context, payload: Order) -> None: ...
+
+    tasks: Any = {
+        "a": {"job": "ok"},
+        "b": {"job": "typed", "after": ["a"], "when": "a.result == 1", "payload": {"n": "x"}},
+    }
+    with pytest.raises(InvalidInput, match=r"tasks\.b\.payload\.n='x': does not fit"):
+        line.publish(tasks)
+    with pytest.raises(InvalidInput, match=r"tasks\.b\.map\.over\[1\]\.n='x': does not fit"):
+        line.publish({"b": {"job": "typed", "map": {"over": [{"n": 1}, {"n": "x"}]}}})
+    line.publish({"b": {"job": "typed", "map": {"over": [{"n": 1}, {"n": "${payload}"}]}}})
+
+
+@pytest.mark.parametrize("words", [{"timeout": 5.0}, {"retry": ONCE}, {"delivery": "at_most_once"}])
+def test_what_is_of_tasks_does_not_go_with_a_pipeline(line: Line, words: Any) -> None:
+    with pytest.raises(InvalidInput, match="the run of a pipeline only waits for its tasks; give it to the tasks"):
+        line.publish(DIAMOND, **words)
+    line.publish(DIAMOND)
+    with pytest.raises(InvalidInput, match="give it to the tasks; deadline bounds the whole"):
+        line.world.scheduler.update_schedule("p", **words)
+    with pytest.raises(InvalidInput, match="on_task_failure='continue': does not go with job 'ok'; only pipelines"):
+        line.world.scheduler.create_schedule("plain", "ok", "manual", on_task_failure="continue")
+
+
 def test_a_pipeline_in_code() -> None:
     world = World()
     with pipeline("nightly", "0 2 * * *", registry=world.jobs, on_task_failure="continue") as p:
@@ -565,6 +689,20 @@ def test_a_pipeline_in_code() -> None:
         ({"a": {"job": "j", "retry": {"max_attempts": 0}}}, "tasks.a.max_attempts=0: is out of range"),
         ({"a": {"job": "pipeline:x"}}, "write pipeline: NAME"),
         ({"a": {"job": "j", "map": {"over": 3}}}, "tasks.a.map.over=3: is no list"),
+        ({"a": {"job": "j", "map": {"over": "x${payload}"}}}, "tasks.a.map.over='x${payload}': is no list"),
+        ({"a": {"job": "j", "payload": {"k": "${payload.x"}}}, "tasks.a.payload.k='${payload.x': has ${ without }"),
+        ({"a": {"job": "j", "payload": {1: 2}}}, "tasks.a.payload=1: is a key that is not text"),
+        ({"a": {"job": "j", "payload": {"k": {1, 2}}}}, "tasks.a.payload='…': is not JSON (Object of type set"),
+        ({"a": {"job": "j", "payload": float("nan")}}, "tasks.a.payload='…': is not JSON (Out of range"),
+        ({"a": {"job": "j", "payload": DEEP}}, "tasks.a.payload='…': has lists and dicts nested more than 64"),
+        ({"a": {"job": "j", "payload": DEEPEST}}, "tasks.a.payload='…': has lists and dicts nested more than 64"),
+        ({"a": {"job": "j", "payload": WITHIN_ITSELF}}, "tasks.a.payload='…': is not JSON (Circular"),
+        ({"a": {"job": "j", "map": {"over": [DEEP]}}}, "tasks.a.map.over='…': has lists and dicts nested"),
+        (
+            {"a": {"job": "j", "when": "payload == 1" + " and payload == 1" * 99}},
+            "is a condition that cannot be read; use 1,000",
+        ),
+        ({"a": {"job": "j", "when": "not " * 30 + "payload"}}, "is a condition that cannot be read; use 20 levels"),
         ("text", "is no mapping of tasks"),
     ],
 )

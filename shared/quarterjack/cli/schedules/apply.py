@@ -156,7 +156,7 @@ def _declared(
     found = declared_in(source, registry)
     if not found:
         raise InvalidInput(
-            "source", source, "declares no schedule", "decorate its jobs with @schedule(...), or give a .yaml file"
+            "source", source, "declares no schedule", "use @schedule(...) or pipeline(...) in it, or give a .yaml file"
         )
     return Scheduler(settings=shell.settings, jobs=registry, strict=True), registry, {source: found}
 

@@ -11,6 +11,7 @@ from quarterjack.cli.parameters import Cursor, ExpectedRevision, Key, Limit, Pay
 from quarterjack.cli.schedules.showing import LISTED, TASKS
 from quarterjack.cli.shell import Shell, print_json, text_of, values
 from quarterjack.cli.tables import Column
+from quarterjack.domain.names import PIPELINE
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.pipelines.drawing import DrawnTask, check_form, drawing, tasks_of_definition, tasks_of_run
 from quarterjack.sdk.pipelines.views import PipelineRun
@@ -112,6 +113,10 @@ def skip_(shell: Shell, run_id: RunId, task: Task) -> None:
 @app.command()
 def cancel(shell: Shell, run_id: RunId) -> None:
     """Cancel a run of a pipeline. Waiting tasks never start; running ones are asked to end."""
+    job = shell.scheduler.get_run(run_id).job
+    if not job.startswith(PIPELINE):
+        remedy = "`quarterjack runs cancel` cancels it"
+        raise InvalidInput("run_id", run_id, f"is a run of job {job!r}, and of no pipeline", remedy)
     shell.show(shell.scheduler.cancel_run(run_id))
 
 

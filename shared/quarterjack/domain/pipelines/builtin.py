@@ -32,9 +32,9 @@ def _run_pipeline(ctx: Context, payload: Any) -> Any:
     del payload  # it is for the tasks
     waits: Any = ctx.effects.waits
     ended = waits.tasks()
-    if ended["failed"]:
+    if ended["problems"]:
         raise PipelineFailed("; ".join(ended["problems"]))
-    return {word: ended[word] for word in ("succeeded", "failed", "skipped")}
+    return ended["counts"]
 
 
 def _map(ctx: Context, payload: Any) -> Any:

@@ -26,7 +26,7 @@ OF_FIRE = ("date", "time", "run_id")
 OF_TASK = ("result", "state")
 LONGEST = 1_000  # characters of a condition, or of one reference
 _DEEPEST = 20  # levels of a condition
-_REFERENCE = re.compile(r"\$?\$\{([^}]*)\}")
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first stands for ${
 _WORDS = {"true": True, "false": False, "null": None}
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -87,7 +87,7 @@ _REMEDY = 'fire.date, payload["key"] or task.result["key"]'
 
 def _parsed(text: str) -> ast.expr:
     if len(text) > LONGEST:
-        raise ValueError(f"it is longer than {LONGEST:,} characters")
+        raise ValueError(f"use {LONGEST:,} characters at most")
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -130,7 +130,7 @@ def _referred(chain: Sequence[str | int], text: str) -> Reference:
 
 def _check(node: ast.expr, text: str, depth: int) -> None:  # noqa: C901, PLR0912 (a table of cases)
     if depth > _DEEPEST:
-        raise ValueError(f"it is deeper than {_DEEPEST} levels")
+        raise ValueError(f"use {_DEEPEST} levels of and, or, not and comparisons at most")
     match node:
         case ast.BoolOp(values=parts):
             for part in parts:
@@ -164,9 +164,11 @@ def references_in(value: Any, path: str) -> Iterator[tuple[str, Reference]]:
     """All references of a payload with their places. Raises InvalidInput, which names the place."""
     match value:
         case str():
+            if "${" in _REFERENCE.sub("", value):
+                raise InvalidInput(path, value, "has ${ without }", "close it, or write $${ where the text is meant")
             for found in _REFERENCE.finditer(value):
-                if not found[0].startswith("$$"):
-                    yield path, _read(reference, found[1], path, value)
+                if found[1] is not None:
+                    yield path, _read(reference, found[1], path, value, "has a reference")
         case Mapping():
             for key, inner in value.items():
                 yield from references_in(inner, f"{path}.{key}")
@@ -177,7 +179,7 @@ def references_in(value: Any, path: str) -> Iterator[tuple[str, Reference]]:
 
 def references_of(text: str, path: str) -> Iterator[tuple[str, Reference]]:
     """All references of a condition. Raises InvalidInput, which names the place."""
-    tree = _read(condition, text, path, text)
+    tree = _read(condition, text, path, text, "is a condition")
     for node in ast.walk(tree):
         chain = _chain(node) if isinstance(node, ast.expr) else None
         if chain is not None and _is_whole(tree, node) and chain[0] not in _WORDS:
@@ -190,11 +192,17 @@ def _is_whole(tree: ast.expr, node: ast.AST) -> bool:
     return not any(one.value is node for one in longer)
 
 
-def _read(reader: Callable[[str], Any], text: str, path: str, value: Any) -> Any:
+def is_reference(text: str) -> bool:
+    """Whether a text becomes the value of a reference itself."""
+    whole = _REFERENCE.fullmatch(text)
+    return whole is not None and whole[1] is not None
+
+
+def _read(reader: Callable[[str], Any], text: str, path: str, value: Any, what: str) -> Any:
     try:
         return reader(text)
     except ValueError as problem:
-        raise InvalidInput(path, value, "has a reference that cannot be read", str(problem)) from None
+        raise InvalidInput(path, value, f"{what} that cannot be read", str(problem)) from None
 
 
 # Values.
@@ -213,13 +221,12 @@ def filled(value: Any, values: Values) -> Any:
 
 
 def _text(text: str, values: Values) -> Any:
-    whole = _REFERENCE.fullmatch(text)
-    if whole is not None and not text.startswith("$$"):
-        return found_at(reference(whole[1]), values)
+    if is_reference(text):
+        return found_at(reference(text[2:-1]), values)
 
     def replaced(found: re.Match[str]) -> str:
-        if found[0].startswith("$$"):
-            return found[0][1:]
+        if found[1] is None:
+            return "${"
         inner = found_at(reference(found[1]), values)
         return inner if isinstance(inner, str) else json.dumps(inner)
 

@@ -9,7 +9,6 @@ mail:   {job: report.mail, after: [report], when: 'report.result["rows"] > 0'}
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -20,9 +19,6 @@ from quarterjack.domain.names import MAP, PIPELINE
 from quarterjack.domain.pipelines.expressions import Reference, references_in, references_of
 from quarterjack.domain.policies import Overrides
 from quarterjack.values import value
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_LONGEST_NAME = 80  # characters of a task's name, and of a pipeline's
 
 
 class Join(StrEnum):

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin
-from quarterjack.domain.pipelines.expressions import FIRE, PAYLOAD, references_in, references_of
+from quarterjack.domain.payload import MAX_DEPTH, check_keys, is_too_deep, json_text
+from quarterjack.domain.pipelines.expressions import FIRE, PAYLOAD, is_reference, references_in, references_of
 from quarterjack.domain.pipelines.graph import Graph, Join, MapSpec, Task
 from quarterjack.domain.policies import Retry, overrides, word
 from quarterjack.domain.queue import check_queue
@@ -108,6 +109,9 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
             raise InvalidInput(f"retry.{unknown[0]}", "…", "is not known here", f"use {', '.join(known)}")
         retry = Retry(**{one: integral(value) for one, value in retry.items()})
     policies = {one: words[one] for one in _POLICIES if words.get(one) is not None and one != "retry"}
+    if isinstance(words.get("map"), Mapping):
+        _check_json("map.over", words["map"].get("over"))
+    _check_json("payload", words.get("payload"))
     when = words.get("when")
     if when is not None and not isinstance(when, str):
         raise InvalidInput("when", when, "is no condition", "write a text such as 'report.result[\"rows\"] > 0'")
@@ -125,6 +129,21 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
         queue=None if queue is None else check_queue(queue),
         policies=overrides(retry=retry, **policies),
     )
+
+
+def _check_json(path: str, value: Any) -> None:
+    """Raises InvalidInput unless a value is one of JSON, which no reader finds too deep."""
+    problem, remedy = f"has lists and dicts nested more than {MAX_DEPTH} levels deep", "flatten it"
+    try:
+        text = json_text(value)
+    except RecursionError:
+        raise InvalidInput(path, "…", problem, remedy) from None
+    except (TypeError, ValueError) as wrong:
+        remedy = "use dicts, lists, text, finite numbers, booleans and None"
+        raise InvalidInput(path, "…", f"is not JSON ({wrong})", remedy) from None
+    if is_too_deep(text):
+        raise InvalidInput(path, "…", problem, remedy)
+    check_keys(value, path)
 
 
 def _job(job: object) -> str:
@@ -172,15 +191,25 @@ def _check_after(tasks: Mapping[str, Task]) -> None:
 
 def _in_order(tasks: Mapping[str, Task]) -> tuple[Task, ...]:
     """Each task behind those it comes after, otherwise as they were given. Raises InvalidInput, which names the tasks of a cycle."""
-    ordered: dict[str, Task] = {}
-    left = dict(tasks)
-    while left:
-        ready = [name for name, task in left.items() if all(before in ordered for before in task.after)]
-        if not ready:
-            raise _cycle(left)
+    left = {name: len(task.after) for name, task in tasks.items()}  # tasks before it that have no place yet
+    behind: dict[str, list[str]] = {name: [] for name in tasks}
+    for name, task in tasks.items():
+        for before in task.after:
+            behind[before].append(name)
+    given, ordered = {name: place for place, name in enumerate(tasks)}, list[str]()
+    ready = [name for name, open_ in left.items() if not open_]
+    while ready:
+        ordered += ready
+        next_ones = list[str]()
         for name in ready:
-            ordered[name] = left.pop(name)
-    return tuple(ordered.values())
+            for after in behind[name]:
+                left[after] -= 1
+                if not left[after]:
+                    next_ones.append(after)
+        ready = sorted(next_ones, key=given.__getitem__)
+    if len(ordered) < len(tasks):
+        raise _cycle({name: task for name, task in tasks.items() if left[name]})
+    return tuple(tasks[name] for name in ordered)
 
 
 def _cycle(left: Mapping[str, Task]) -> InvalidInput:
@@ -212,6 +241,5 @@ def _check_references(ordered: Sequence[Task]) -> None:
 
 
 def _check_over(name: str, spec: MapSpec) -> None:
-    is_reference = isinstance(spec.over, str) and any(references_in(spec.over, ""))
-    if not isinstance(spec.over, list) and not is_reference:
-        raise InvalidInput(f"{name}.map.over", spec.over, "is no list", 'give a list, or "${TASK.result}"')
+    if not isinstance(spec.over, list) and not (isinstance(spec.over, str) and is_reference(spec.over)):
+        raise InvalidInput(f"{name}.map.over", spec.over, "is no list", 'give a list, or "${TASK.result}" alone')

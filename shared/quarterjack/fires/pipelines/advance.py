@@ -9,20 +9,19 @@ that parks the pipeline's run, and the ticker, at intervals: it finds tasks whos
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.payload import size
-from quarterjack.domain.pipelines.expressions import NoValue, filled, holds
+from quarterjack.domain.pipelines.expressions import NoValue, holds
 from quarterjack.domain.pipelines.graph import Graph
 from quarterjack.domain.run import RunRow, RunState, child_row
 from quarterjack.errors import NotFound, QuarterjackError, Unavailable
 from quarterjack.fires.claim import one_off_message, put_runs, send
 from quarterjack.fires.pipelines.rows import PipelineRow, awaited_by
-from quarterjack.fires.pipelines.values import Values
+from quarterjack.fires.pipelines.values import Values, made_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, PASSED_OVER, End, NextTasks, decide, mark_of
 from quarterjack.state.run_spec import own_overrides
@@ -169,7 +168,7 @@ def _made(pipeline: PipelineRow, number: int, values: Values, services: Services
     try:
         if task.when is not None and not holds(task.when, values):
             return _not_started(run, NOT_HELD, now)
-        text = json.dumps(filled(task.template, values), separators=(",", ":"))
+        text = made_of(task.template, values)
         if task.pipeline is not None:
             run = replace(run, awaits=_within(pipeline, task.pipeline, services))
         is_small = size(text) <= INLINE_PAYLOAD

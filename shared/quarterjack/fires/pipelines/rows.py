@@ -18,6 +18,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.pipelines.decide import (
     BROKEN,
     End,
+    counted,
     decide,
     ref_by_mark,
     task_ref,
@@ -81,7 +82,7 @@ def awaited_by(tenant: str, name: str, services: Services) -> str:
 
 
 def ends_of_tasks(run: RunRow, services: Services) -> Mapping[str, Any]:
-    """How the tasks of a pipeline have ended: ``is_over``, the numbers ``succeeded``, ``failed`` and ``skipped``, ``problems`` in words.
+    """How the tasks of a pipeline have ended: ``is_over``, ``counts`` by how they did, and ``problems`` in words, if the pipeline fails.
 
     Raises Unavailable.
     """
@@ -90,11 +91,10 @@ def ends_of_tasks(run: RunRow, services: Services) -> Mapping[str, Any]:
         return {"is_over": False}
     marks = pipeline.marks(services)
     decision = decide(pipeline.graph, marks)
-    ends = [*decision.ends.values()]
     failed = [number for number, end in decision.ends.items() if end is End.FAILED]
     return {
         "is_over": decision.is_over,
-        **{end.value: ends.count(end) for end in End},
+        "counts": counted(pipeline.graph, marks),
         "problems": _problems(pipeline, failed[:_NAMED], marks, services),
     }
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quarterjack.domain.pipelines.expressions import FIRE, NoValue, Reference
+from quarterjack.domain.payload import LARGEST_RESULT, MAX_DEPTH, is_too_deep
+from quarterjack.domain.pipelines.expressions import FIRE, NoValue, Reference, filled, found_at, references_in
 from quarterjack.domain.pipelines.graph import Task
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
@@ -77,6 +78,24 @@ class Values:
         if text is None and key is None and not run.ref.is_one_off:
             text, key = definition.payload, definition.payload_ref
         return json.loads((text if key is None else services.payloads.get(run.ref.tenant, key)) or "null")
+
+
+def made_of(template: Any, values: Values) -> str:
+    """The JSON of a payload, its references replaced. It is measured before it is built. Raises NoValue, Unavailable."""
+    sizes, left = dict[str, int](), LARGEST_RESULT
+    found = [place for _, place in references_in(template, "payload")]
+    for place in found if len(found) > 1 else ():  # one has the size of a result at most
+        if place.text not in sizes:
+            sizes[place.text] = len(json.dumps(found_at(place, values)))
+        left -= sizes[place.text]
+        if left < 0:
+            break
+    text = "" if left < 0 else json.dumps(filled(template, values), separators=(",", ":"))
+    if left < 0 or len(text) > LARGEST_RESULT:
+        raise NoValue(f"its payload has more than {LARGEST_RESULT:,} bytes; store what is large and pass its address")
+    if is_too_deep(text):
+        raise NoValue(f"its payload has lists and dicts nested more than {MAX_DEPTH} levels deep")
+    return text
 
 
 def result_of(run: RunRow, services: Services) -> Any:

@@ -75,7 +75,7 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
     number = number_of(pipeline, name)
     if run.is_terminal:
         raise Conflict(
-            f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with skip={name!r} repeats it without"
+            f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with {name!r} in skip repeats it without"
         )
     now = clock()
     wanted = replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_SKIPPED, ended_at=now)
@@ -97,13 +97,16 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
     """
     services = context.services
     pipeline = pipeline_of_run(original, services)
+    if not original.is_terminal:
+        problem = f"it is {original.state}, and its tasks go on; retry it once it has ended, or cancel it first"
+        raise Conflict(f"run_id={str(original.ref)!r}: {problem}")
     if original.state is RunState.SUCCEEDED and not skip:
         raise Conflict(f"run_id={str(original.ref)!r}: it has succeeded; replay_run() runs all of it again")
-    passed = {number_of(pipeline, name) for name in skip}
+    passed = {number_of(pipeline, name, f"skip[{place}]") for place, name in enumerate(skip)}
     seen = pipeline.marks(services)
-    already = [name for name in skip if seen.get(pipeline.graph.numbers[name], " ")[0] == _SUCCEEDED]
-    if already:
-        raise Conflict(f"skip={already[0]!r}: the task has succeeded; leave it out")
+    for place, name in enumerate(skip):
+        if seen.get(pipeline.graph.numbers[name], " ")[0] == _SUCCEEDED:
+            raise Conflict(f"skip[{place}]={name!r}: the task has succeeded; leave it out")
     seen |= dict.fromkeys(passed, PASSED_OVER)
     marks = inherited(pipeline.graph, seen, original.ref)
 
@@ -118,10 +121,10 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
     return replay(original, ref, context, check=write_marks)
 
 
-def number_of(pipeline: PipelineRow, name: str) -> int:
+def number_of(pipeline: PipelineRow, name: str, field: str = "task") -> int:
     """The number of a task. Raises NotFound."""
     number = pipeline.graph.numbers.get(name)
     if number is None:
         known = ", ".join([*pipeline.graph.numbers][:10])
-        raise NotFound(f"task={name!r}: pipeline {pipeline.name!r} has no such task; its tasks are {known}")
+        raise NotFound(f"{field}={name!r}: pipeline {pipeline.name!r} has no such task; its tasks are {known}")
     return number

@@ -140,7 +140,7 @@ def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str |
 def _check_payload(again: RunRow) -> RunRow:
     """A large payload is stored beside its run's row, and expires within days of it, not at the same moment. Raises NotFound."""
     if again.payload is None and again.payload_ref is None:
-        raise NotFound(f"run_id={again.replay_of!r}: its payload has left the ledger; pass payload=")
+        raise NotFound(f"run_id={again.replay_of!r}: its payload has left the ledger; pass payload= to replay_run()")
     return again
 
 

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import Options
+from quarterjack.domain.pipelines.expressions import references_in
 from quarterjack.domain.pipelines.graph import Task
 from quarterjack.domain.pipelines.reading import check_pipeline_name, graph_of
+from quarterjack.domain.policies import Overrides
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.job_checks import JobChecks
 
 
-def checked_tasks(job: str, options: Options, checks: JobChecks, access: CallerAccess) -> Options:
+def checked_tasks(job: str, options: Options, policies: Overrides, checks: JobChecks, access: CallerAccess) -> Options:
     """The options of a pipeline, each task with the queue and the priority that its job has. Raises InvalidInput, Forbidden, JobNotGranted.
 
     Who makes a pipeline has its tasks run, and so needs to be able to submit each of their jobs.
@@ -25,6 +27,11 @@ def checked_tasks(job: str, options: Options, checks: JobChecks, access: CallerA
     if not job.startswith(PIPELINE):
         raise InvalidInput("tasks", "…", f"do not go with job {job!r}", "leave job out: a pipeline runs its tasks")
     check_pipeline_name(job.removeprefix(PIPELINE))
+    for name in ("retry", "timeout", "delivery"):
+        given = getattr(policies, name)
+        if given is not None:
+            remedy = "give it to the tasks; deadline bounds the whole"
+            raise InvalidInput(name, given, "is of a task: the run of a pipeline only waits for its tasks", remedy)
     graph = graph_of(options.tasks, halts=True)
     return replace(options, tasks=_stored([_checked(task, checks, access) for task in graph.tasks]))
 
@@ -40,12 +47,29 @@ def _checked(task: Task, checks: JobChecks, access: CallerAccess) -> Task:
         checks.may_run(task.job)
         policies = checks.with_job_words(task.job, task.policies)
         queue = checks.queue_name(task.job, task.queue)
-        if not task.references and task.map is None:
-            text = json.dumps(task.payload)
-            checks.check_payload(task.job, task.payload, text)
+        _check_payloads(task, task.job, checks)
     except InvalidInput as problem:
         raise problem.about(f"{path}.{problem.field}") from None
     return replace(task, policies=policies, queue=queue)
+
+
+def _check_payloads(task: Task, job: str, checks: JobChecks) -> None:
+    """The payload of a task, or the items that it maps, where they have no references. Raises InvalidInput."""
+    if task.map is None:
+        given = [("payload", task.payload)]
+    else:
+        given = (
+            [(f"map.over[{place}]", item) for place, item in enumerate(task.map.over)]
+            if isinstance(task.map.over, list)
+            else []
+        )
+    for path, payload in given:
+        if any(references_in(payload, path)):
+            continue
+        try:
+            checks.check_payload(job, payload, json.dumps(payload))
+        except InvalidInput as problem:
+            raise problem.about(f"{path}{problem.field.removeprefix('payload')}") from None
 
 
 def _stored(tasks: list[Task]) -> str:

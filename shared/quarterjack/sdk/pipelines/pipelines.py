@@ -98,8 +98,9 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
     def retry_pipeline(self, run_id: str, *, skip: Sequence[str] = (), idempotency_key: str | None = None) -> Run:
         """Repeat what did not succeed of a pipeline's run that has ended, as a new run under the same revision.
 
-        Its ``replay_of`` is the id of the old one. A task that has succeeded does not run again, unless a task before it does: its
-        result is that of the old run. Tasks in ``skip`` are passed over. With an ``idempotency_key`` a second call returns the same run.
+        Its ``replay_of`` is the id of the old one. A task that has succeeded, or is optional and has failed, does not run again, unless
+        a task before it does: its result is that of the old run. Tasks in ``skip`` are passed over. With an ``idempotency_key`` a
+        second call returns the same run.
         Raises InvalidInput, NotFound, Conflict (it has not ended, or has succeeded), KeyReused, Throttled, Unavailable.
         """
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")

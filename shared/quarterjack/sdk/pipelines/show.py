@@ -51,7 +51,8 @@ def _task(state: PipelineState, number: int) -> TaskRun:
     graph, masked = state.pipeline.graph, number in state.hidden
     task, row = graph.task(number), state.rows.get(number)
     end, mark = state.decision.ends.get(number), state.marks.get(number, " ")
-    name, reason = (WAITING, None) if end is None else (str(RunState.SKIPPED), _why(mark, end))
+    over = state.pipeline.run.state if state.pipeline.run.is_terminal else None
+    name, reason = (WAITING, None) if end is None and over is None else (str(RunState.SKIPPED), _why(mark, end, over))
     if mark[0] == BROKEN:
         name, reason = str(RunState.DEAD), None if masked else mark[1:]
     elif row is not None:
@@ -76,8 +77,10 @@ def _task(state: PipelineState, number: int) -> TaskRun:
     )
 
 
-def _why(mark: str, end: End) -> str | None:
-    """Why a task without a run has ended."""
+def _why(mark: str, end: End | None, over: RunState | None) -> str | None:
+    """Why a task without a run has ended; ``over``: how the run of its pipeline has."""
+    if end is None:
+        return f"not started: the run of its pipeline is {over}"
     if mark[0] == SKIPPED_BY_CONDITION:
         return "its condition did not hold"
     if mark[0] == PASSED_OVER:

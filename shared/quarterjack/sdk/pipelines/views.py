@@ -49,14 +49,25 @@ class PipelineRun:
 
     @property
     def critical_path(self) -> Sequence[str]:
-        """The tasks that its end waited for: back from the one that ended last, each time to the last end before it."""
-        by_name = {task.name: task for task in self.tasks}
-        last = max((task for task in self.tasks if task.ended_at), key=_end, default=None)
-        path = list[str]()
+        """The tasks that its end waited for: back from the one that ended last, each time to the last end before it.
+
+        Without those that were skipped, and those that an earlier run did.
+        """
+        last_before: dict[str, TaskRun | None] = {}  # of each task, past those that did not run
+        ran: dict[str, TaskRun] = {}
+        for task in self.tasks:
+            found = [ran.get(name) or last_before[name] for name in task.after]
+            last_before[task.name] = max((one for one in found if one is not None), key=_end, default=None)
+            if task.state != "SKIPPED" and task.ended_at is not None and not self._is_of_earlier_run(task.ended_at):
+                ran[task.name] = task
+        last, path = max(ran.values(), key=_end, default=None), list[str]()
         while last is not None:
             path.append(last.name)
-            last = max((by_name[name] for name in last.after if by_name[name].ended_at), key=_end, default=None)
+            last = last_before[last.name]
         return path[::-1]
+
+    def _is_of_earlier_run(self, ended_at: datetime) -> bool:
+        return self.run.created_at is not None and ended_at < self.run.created_at
 
     def task(self, name: str) -> TaskRun:
         """The task of that name. Raises KeyError."""

@@ -88,9 +88,15 @@ def note_applied(scheduler: Scheduler, package: str, jobs: Registry) -> bool:
 
 
 def declared_in(package: str, jobs: Registry) -> list[Declaration]:
-    """The declarations of a package's modules."""
-    modules = ((one, str(getattr(one.function, "__module__", ""))) for one in jobs.declared())
+    """The declarations of a package's modules: those on functions, and pipelines."""
+    modules = ((one, _module_of(one)) for one in jobs.declared())
     return [one for one, module in modules if module == package or module.startswith(f"{package}.")]
+
+
+def _module_of(declared: Declaration) -> str:
+    if declared.function is None:  # a pipeline: its place is MODULE:LINE
+        return declared.place.rpartition(":")[0]
+    return str(getattr(declared.function, "__module__", ""))
 
 
 def digest_of(declarations: Iterable[Declaration], jobs: Registry) -> str:

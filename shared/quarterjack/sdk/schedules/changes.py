@@ -157,7 +157,7 @@ class ScheduleMethods(SchedulerBase):
             job=job_name,
             rule=rule,
             overrides=self._checks.with_job_words(job_name, policies),
-            options=self._with_tasks(job_name, options),
+            options=self._with_tasks(job_name, options, policies),
             description=self._text("description", description),
             tags=self._tags({} if tags is None else tags),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
@@ -210,14 +210,14 @@ class ScheduleMethods(SchedulerBase):
             else:
                 self._checks.check_payload(new_job, payload, pending.text)
                 text, ref = pending.of_schedule(schedule_owner(self.tenant, name), present)
-            given = {name: either(value, getattr(present.overrides, name)) for name, value in vars(policies).items()}
+            own = Overrides(**{n: either(one, getattr(present.overrides, n)) for n, one in vars(policies).items()})
             made = Definition(
                 job=new_job,
                 rule=changed_rule(present.rule, expression, timezone),
                 payload=text,
                 payload_ref=ref,
-                overrides=Overrides(**given),
-                options=self._with_tasks(new_job, self._checks.options_after(present, new_job, options)),
+                overrides=own,
+                options=self._with_tasks(new_job, self._checks.options_after(present, new_job, options), own),
             )
             if pending is None and made != present:
                 self._checks.check_stored(new_job, text, ref)

@@ -56,6 +56,17 @@ def end_of(task: Task, mark: str) -> End:
     return End.SUCCEEDED if letter in (_SUCCEEDED, PASSED_OVER) else End.SKIPPED
 
 
+def counted(graph: Graph, marks: Mapping[int, str]) -> dict[str, int]:
+    """How many tasks of a pipeline that is over have succeeded, failed, optional ones included, and been skipped."""
+    letters = [mark[0] for mark in marks.values()]
+    succeeded, failed = letters.count(_SUCCEEDED), sum(letter in _FAILED for letter in letters)
+    return {
+        End.SUCCEEDED.value: succeeded,
+        End.FAILED.value: failed,
+        End.SKIPPED.value: len(graph.tasks) - succeeded - failed,
+    }
+
+
 def mark_of(run: RunRow) -> str:
     """The mark of a task that has ended, or never starts, by its run."""
     reason = run.reason or ""

@@ -13,10 +13,11 @@ from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import check_name, check_secret, is_text
+from quarterjack.domain.payload import LARGEST_RESULT
 from quarterjack.domain.run import SiblingRows
 from quarterjack.errors import Continue, InvalidInput, LeaseLost, Permanent, RunCancelled, Unavailable
 from quarterjack.stores.siblings import BesideKind
-from quarterjack.worker.execution.job_values import LARGEST, json_text, plain_result
+from quarterjack.worker.execution.job_values import json_text, plain_result
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.step_locks import StepLock, in_itself, within
 from quarterjack.worker.execution.transaction import Items, checked_items, item_refused
@@ -175,7 +176,7 @@ class Effects:
 
     def stored(self, what: str, value: Any) -> str:
         """A value as it is kept beside the run: its text, or its key in the bucket if it is large."""
-        text = json_text(what, value, LARGEST)
+        text = json_text(what, value, LARGEST_RESULT)
         self._refuse_secrets(f"the {what}", text)
         if len(text) <= INLINE_PAYLOAD:
             return text

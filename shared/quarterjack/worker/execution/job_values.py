@@ -9,7 +9,6 @@ from typing import Any
 from quarterjack.domain.payload import MAX_DEPTH, is_too_deep
 from quarterjack.errors import InvalidInput
 
-LARGEST = 5 * 1024 * 1024  # bytes of a checkpoint or result
 _TOO_DEEP = (
     f"has lists and dicts nested more than {MAX_DEPTH} levels deep",
     "flatten it, or store it and keep its address",

@@ -17,6 +17,7 @@ from typing import Any
 
 from quarterjack.domain.job import Context, check_fit
 from quarterjack.domain.names import storable
+from quarterjack.domain.payload import LARGEST_RESULT
 from quarterjack.domain.policies import Isolation, Retry
 from quarterjack.domain.run import Failure
 from quarterjack.domain.times import SECOND, from_ms
@@ -28,7 +29,7 @@ from quarterjack.timing import zone
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.http_status import http_status
-from quarterjack.worker.execution.job_values import LARGEST, json_text
+from quarterjack.worker.execution.job_values import json_text
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
@@ -170,8 +171,8 @@ def returned(result: Any, hidden: SecretValues) -> Returned:
     if result is None:
         return Returned()
     try:
-        text = json_text("result", result, LARGEST)
-        return Returned(json_text("result", hidden.data(json.loads(text)), LARGEST) if hidden else text)
+        text = json_text("result", result, LARGEST_RESULT)
+        return Returned(json_text("result", hidden.data(json.loads(text)), LARGEST_RESULT) if hidden else text)
     except InvalidInput as problem:
         return Returned(None, hidden.text(f"result not kept: {problem}")[: NOTE * _RAW])
 

@@ -10,10 +10,10 @@ import pytest
 from quarterjack import Context, Retry, Run, RunState
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.payload import LARGEST_RESULT
 from quarterjack.errors import Continue, InvalidInput, JobError, LeaseLost, Unavailable
 from quarterjack.state.lease import lease
 from quarterjack.worker.delivery.visibility import Heartbeat
-from quarterjack.worker.execution.job_values import LARGEST
 
 from tests.support.scenes.world import Faults, World, fails
 
@@ -272,7 +272,7 @@ def test_the_next_attempt_resumes_from_the_last_checkpoint(size: int) -> None:
 
 @pytest.mark.parametrize(
     ("state", "problem"),
-    [({1, 2}, "is not JSON"), ("x" * LARGEST, "has 5,242,882 bytes of JSON; keep it within 5,242,880")],
+    [({1, 2}, "is not JSON"), ("x" * LARGEST_RESULT, "has 5,242,882 bytes of JSON; keep it within 5,242,880")],
 )
 def test_a_checkpoint_that_cannot_be_kept_is_refused_and_the_last_one_stays(state: Any, problem: str) -> None:
     world = World()

@@ -9,8 +9,8 @@ import pytest
 from quarterjack import Context, RunState
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.payload import LARGEST_RESULT
 from quarterjack.errors import InvalidInput, NotFinished, NotFound
-from quarterjack.worker.execution.job_values import LARGEST
 from quarterjack.worker.execution.settle import SMALL_RESULT
 
 from tests.support.scenes.world import Faults, World, fails
@@ -39,7 +39,12 @@ def test_a_small_result_is_in_the_row(value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("length", "where"),
-    [(SMALL_RESULT - 2, None), (SMALL_RESULT - 1, "beside"), (INLINE_PAYLOAD - 2, "beside"), (LARGEST - 2, "results/")],
+    [
+        (SMALL_RESULT - 2, None),
+        (SMALL_RESULT - 1, "beside"),
+        (INLINE_PAYLOAD - 2, "beside"),
+        (LARGEST_RESULT - 2, "results/"),
+    ],
 )
 def test_a_result_lies_where_it_fits(length: int, where: str | None) -> None:
     world = World()
@@ -55,7 +60,7 @@ def test_a_result_lies_where_it_fits(length: int, where: str | None) -> None:
         (object(), "is not JSON (Object of type object is not JSON serializable)"),
         (float("inf"), "is not JSON"),
         ({(1, 2): 3}, "is not JSON"),
-        ("x" * LARGEST, "has 5,242,882 bytes of JSON"),
+        ("x" * LARGEST_RESULT, "has 5,242,882 bytes of JSON"),
     ],
 )
 def test_a_result_that_cannot_be_kept_is_noted_and_no_failure(value: Any, problem: str) -> None:
