@@ -20,7 +20,9 @@ WORKER = "quarterjack.worker.execution.perform"
 
 @pytest.fixture
 def formatter() -> ReadableFormatter:
-    return ReadableFormatter()
+    made = ReadableFormatter()
+    made._day = NOON.date()  # also in a session that began the day before
+    return made
 
 
 def line(
