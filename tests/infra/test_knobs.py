@@ -35,7 +35,7 @@ def worker(template: Template) -> dict[str, Any]:
     return dict(resource["Properties"])
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
     with_knobs: Callable[..., Template],
 ) -> None:
@@ -49,20 +49,20 @@ def test_memory_timeout_environment_and_concurrency_are_those_of_the_worker(
     template.has_resource_properties("AWS::Lambda::Function", {"FunctionName": "acme-ticker", "MemorySize": 1769})
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_tick_goes_over_as_many_invocations_as_one_likes(with_knobs: Callable[..., Template]) -> None:
     told = {"Variables": Match.object_like({"QUARTERJACK_TICKER_GROUPS": "64"})}
     with_knobs(ticker_groups=64).has_resource_properties("AWS::Lambda::Function", {"Environment": told})
 
 
 @pytest.mark.parametrize("groups", [0, -1, 129])
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_but_not_over_none_or_hundreds(stack: Stack, groups: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_groups"):
         Quarterjack(stack, "Jobs", jobs=JOBS, ticker_groups=groups)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
     with_knobs: Callable[..., Template],
 ) -> None:
@@ -72,13 +72,13 @@ def test_its_claims_take_half_of_a_new_tables_writes_or_as_many_as_one_says(
 
 
 @pytest.mark.parametrize("writes", [-1, 999])
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_but_not_so_few_that_no_invocation_would_wait_for_them(stack: Stack, writes: int) -> None:
     with pytest.raises(InvalidInput, match="ticker_writes"):
         Quarterjack(stack, "Jobs", jobs=JOBS, ticker_writes=writes)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -> None:
     secret = secretsmanager.Secret(stack, "Database")
     Quarterjack(stack, "Jobs", jobs=JOBS, secrets={"DATABASE": secret})
@@ -107,7 +107,7 @@ def test_the_worker_reads_its_secrets_and_finds_them_by_variable(stack: Stack) -
     assert [reader for reader in readers if reader.startswith("JobsWorkerRole")] == list(readers)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
     vpc = ec2.Vpc(stack, "Network", max_azs=2)
     Quarterjack(stack, "Jobs", jobs=JOBS, vpc=vpc)
@@ -130,14 +130,14 @@ def test_only_the_worker_goes_into_the_vpc_and_may_do_so(stack: Stack) -> None:
     )
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_layers_are_those_of_the_worker(stack: Stack) -> None:
     arn = "arn:aws:lambda:eu-west-1:123456789012:layer:tools:3"
     Quarterjack(stack, "Jobs", jobs=JOBS, layers=[lambda_.LayerVersion.from_layer_version_arn(stack, "Tools", arn)])
     assert worker(Template.from_stack(stack))["Layers"] == [arn]
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     topic = sns.Topic(stack, "News")
     jobs = Quarterjack(stack, "Jobs", jobs=JOBS)
@@ -148,7 +148,7 @@ def test_what_the_jobs_need_is_granted_to_the_worker(stack: Stack) -> None:
     )
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
     role = iam.Role(stack, "Container", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     Quarterjack(stack, "Jobs", jobs=JOBS).grant_work(role)
@@ -161,7 +161,7 @@ def test_a_container_may_do_what_the_worker_does(stack: Stack) -> None:
     assert {"sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:SendMessage", "sqs:GetQueueUrl"} <= granted
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(shards=64, retention=Duration.days(7))
     assert {
@@ -177,7 +177,7 @@ def test_shards_and_retention_reach_the_functions_and_the_bucket(with_knobs: Cal
     )
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     arn = "arn:aws:sns:eu-west-1:123456789012:pager"
     Quarterjack(stack, "Jobs", jobs=JOBS, alarms=AlarmSettings(topic=sns.Topic.from_topic_arn(stack, "Pager", arn)))
@@ -190,7 +190,7 @@ def test_the_alarms_go_where_they_are_wanted(stack: Stack) -> None:
     assert all(targets == [arn] for targets in told)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_use_it(stack: Stack) -> None:
     Quarterjack(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"))
     template = Template.from_stack(stack)
@@ -224,7 +224,7 @@ def test_the_customers_key_encrypts_all_that_holds_data_and_every_function_may_u
     }
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: Stack) -> None:
     Quarterjack(stack, "Jobs", jobs=JOBS, encryption_key=kms.Key(stack, "Key"), prefix="acme")
     (key,) = Template.from_stack(stack).find_resources("AWS::KMS::Key").values()
@@ -233,7 +233,7 @@ def test_the_logs_may_use_the_customers_key_for_this_installation_alone(stack: S
     assert json.dumps(allowed["Condition"]["ArnLike"]).endswith(':log-group:/aws/lambda/acme-*"]]}}')
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Template]) -> None:
     def limits(**knobs: Any) -> list[int | None]:
         found = with_knobs(**knobs).find_resources("AWS::Lambda::EventSourceMapping").values()
@@ -250,7 +250,7 @@ def test_a_concurrency_of_none_of_0_and_of_a_number(with_knobs: Callable[..., Te
     ]
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[..., Template]) -> None:
     named = {"QUARTERJACK_METRIC_JOBS": "a.b,c", "QUARTERJACK_METRIC_TENANTS": "acme"}
     told = {"Variables": Match.object_like(named)}
@@ -262,7 +262,7 @@ def test_jobs_have_metrics_of_their_own_if_they_are_named(with_knobs: Callable[.
     assert "QUARTERJACK_METRIC" not in json.dumps(worker(with_knobs()))
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(log_groups=["/ecs/a", "/ecs/b"], api=ApiSettings(iam=True))
     told = {"Variables": Match.object_like({"QUARTERJACK_LOG_GROUPS": "/ecs/a,/ecs/b"})}
@@ -274,7 +274,7 @@ def test_groups_of_containers_are_told_to_who_reads_logs(with_knobs: Callable[..
     assert len(reads) == 7
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[..., Template]) -> None:
     template = with_knobs(removal_policy=RemovalPolicy.DESTROY)
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Logs::LogGroup"):
@@ -282,7 +282,7 @@ def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[.
     template.all_resources_properties("AWS::DynamoDB::Table", {"DeletionProtectionEnabled": False})
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> None:
     Quarterjack(stack, "Jobs", jobs=JOBS)
     Quarterjack(stack, "Reports", jobs=JOBS, prefix="reports")

@@ -106,7 +106,7 @@ _REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@in_turn(("knobs", "field"), _REFUSED, [f"{field}-{number}" for number, (_, field) in enumerate(_REFUSED)], of=4)
+@in_turn(("knobs", "field"), _REFUSED, [f"{field}-{number}" for number, (_, field) in enumerate(_REFUSED)], of=6)
 def test_what_the_lanes_cannot_share_is_refused(stack: Stack, knobs: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         Quarterjack(stack, "Jobs", jobs=JOBS, queues=[], **knobs)

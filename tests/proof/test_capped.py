@@ -19,7 +19,7 @@ def full(seed: int, kind: str) -> int:
     return history.stage.counts["full"]
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_live_leases_never_exceed_the_caps(kind: str) -> None:
     assert sum(full(seed, kind) for seed in SEEDS) > len(SEEDS)

@@ -38,7 +38,7 @@ def played(seed: int) -> Governed:
     return history
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_limits_hold_amid_faults() -> None:
     counts, leases = Counter[str](), Counter[str]()
     for seed in SEEDS:

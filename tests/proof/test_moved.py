@@ -18,13 +18,13 @@ def moves(seed: int, kind: str = "moved") -> int:
     return history.stage.counts["moved"]
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_moved_run_starts_once_at_its_last_time() -> None:
     assert sum(map(moves, SEEDS)) > 10 * len(SEEDS)
 
 
 @pytest.mark.parametrize("seed", RECORDED)
-@in_rotation(of=3)
+@in_rotation(of=6)
 def test_the_history_has_a_moved_run_at_its_last_place(seed: int) -> None:
     assert moves(seed, "recorded moves") > 2
 

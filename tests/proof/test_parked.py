@@ -25,7 +25,7 @@ def counts(seed: int) -> Counter[str]:
     return history.stage.counts
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_every_wait_is_answered_once() -> None:
     seen = sum(map(counts, SEEDS), Counter[str]())
     assert seen["parks"] > 50 * len(SEEDS)

@@ -20,7 +20,7 @@ def counts(seed: int) -> Counter[str]:
     return history.stage.counts
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_what_ran_is_what_its_graph_demands() -> None:
     seen = sum(map(counts, SEEDS), Counter[str]())
     assert seen["task runs"] > 100 * len(SEEDS)

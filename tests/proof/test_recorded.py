@@ -39,13 +39,13 @@ def test_what_historians_write_in_more_histories_is_what_happened(seed: int) -> 
 
 
 @pytest.mark.parametrize(("seed", "faults"), [(1, CALM), (4, HOSTILE)])
-@in_rotation(of=3)
+@in_rotation(of=6)
 def test_after_25_hours_without_a_historian_a_gap_is_reported_and_a_rebuild_fills_it(seed: int, faults: Faults) -> None:
     history = Unfollowed(seed, faults)
     assert history.judged() == []
 
 
-@in_rotation(of=3)
+@in_rotation(of=6)
 def test_without_a_rebuild_what_the_historian_did_not_see_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebuilding, "rebuild", lambda spec, services, *, clock: None)
     history = Unfollowed(1, CALM)
@@ -67,7 +67,7 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
     assert acts > {"create", "update", "pause", "resume", "trigger", "skip", "cancel", "replay", "redrive", "backfill"}
 
 
-@in_rotation(of=3)
+@in_rotation(of=6)
 def test_an_end_that_is_not_published_and_an_act_without_its_line_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     write, send = auditing.audit_writes, events._send
     monkeypatch.setattr(auditing, "audit_writes", lambda line: [] if line.act is AuditAct.TRIGGER else write(line))

@@ -57,7 +57,7 @@ def test_a_script_of_all_strikes_is_the_same_history() -> None:
     assert (again.stage.struck, again.stage.calls) == (whole.stage.struck, whole.stage.calls)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     spells = 0
     for seed, faults in ((3, ROUGH), (15, WILD), (8, NONE), (11, HOSTILE)):
@@ -67,7 +67,7 @@ def test_pressed_histories_hold_their_queue_back_and_lose_nothing() -> None:
     assert spells >= 3
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_after_a_purge_the_ledger_alone_brings_everything_back() -> None:
     counts = Counter[str]()
     for seed, faults in ((1, HOSTILE), (2, ROUGH), (3, WILD), (4, NONE)):

@@ -114,7 +114,7 @@ LONG = settings(
 )
 
 
-@in_turn("method", METHODS, METHODS, of=3)
+@in_turn("method", METHODS, METHODS, of=6)
 @BRIEF
 @given(data=st.data())
 def test_a_call_does_its_work_or_is_refused_without_a_trace(method: str, data: st.DataObject) -> None:

@@ -34,7 +34,7 @@ def test_a_sample_has_the_memory_and_threads_of_a_process() -> None:
     assert found["threads"] >= 1
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_worker_says_what_it_holds(tmp_path: Path) -> None:
     place = tmp_path / "held.jsonl"
     asked: dict[str, Any] = {"file": str(place), "trace": True, "trim": True}

@@ -16,7 +16,7 @@ FIRES = 300
 
 
 @pytest.mark.parametrize("measure", [ratio.measure_tick, ratio.measure_work])
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_boto3_makes_the_same_calls(
     measure: Callable[[int, list[Exchange]], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,7 +35,7 @@ def test_boto3_makes_the_same_calls(
     assert made
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_the_yardstick_is_one_full_claim_and_one_full_batch_of_messages() -> None:
     exchanges: list[Exchange] = []
     ratio.measure_tick(1_000, exchanges)  # fewer fill no claim of 25 in any shard

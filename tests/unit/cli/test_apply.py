@@ -223,7 +223,7 @@ def worker_until(settings: Settings, word: str, *words: str) -> dict[str, object
         process.wait(GIVE_UP)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_worker_applies_its_package_if_it_is_told_to(folder: Path, local_settings: Settings) -> None:
     owner = Scheduler(settings=local_settings)
     worker_until(local_settings, "worker.started")
@@ -234,7 +234,7 @@ def test_a_worker_applies_its_package_if_it_is_told_to(folder: Path, local_setti
     assert (found.name, found.managed_by, found.revision) == ("morning", "acme_declared", 1)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_applying_by_hand_makes_an_older_set_the_current_one(folder: Path, local_settings: Settings, said: Say) -> None:
     declared = (folder / "acme_declared.py").read_text()
     whole = declared.split("@schedule", 2)

@@ -122,7 +122,7 @@ def wide(size: int) -> dict[str, Any]:
     }
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_fan_out_of_a_thousand_is_complete_each_once_after_20_kills(line: Line) -> None:
     size, kills = 998, 20
     line.publish(wide(size))
@@ -144,7 +144,7 @@ def test_a_fan_out_of_a_thousand_is_complete_each_once_after_20_kills(line: Line
     assert line.ran[-1] == "last"
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_definition_changes_100_times_while_100_runs_go(line: Line) -> None:
     """Each run has the tasks of its revision, and so has a replay of it."""
     runs = list[tuple[str, int]]()

@@ -67,7 +67,7 @@ def test_a_terminal_shows_a_live_table_and_the_summary(monkeypatch: pytest.Monke
     assert dict(os.environ) == before
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_without_a_terminal_each_end_is_a_line() -> None:
     console = screen(terminal=False)
     assert run(LocalOptions(workers=1), console, stop_when(console, r"sample +SUCCEEDED")) == 0
@@ -77,7 +77,7 @@ def test_without_a_terminal_each_end_is_a_line() -> None:
     assert "Ctrl-C ends with a summary" in text
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     console = screen(terminal=True)
     options = LocalOptions(examples=False, jobs=("tests.support.installation.work",), workers=1)
@@ -85,7 +85,7 @@ def test_no_examples_leaves_room_for_ones_own(monkeypatch: pytest.MonkeyPatch) -
     assert "0 runs started (without the examples no fires are compared), 0 double" in printed(console)
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 def test_a_verdict_that_is_not_clean_is_an_error_and_the_logs_stay(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ class TestCloudThatDies:
         return started
 
     @pytest.mark.parametrize("terminal", [True, False])
-    @in_rotation(of=4)
+    @in_rotation(of=6)
     def test_ends_the_session_without_a_verdict(self, terminal: bool, clouds: list[LocalCloud]) -> None:
         console, never = screen(terminal=terminal), threading.Event()
         shown = stop_when(console, r"sample .*SUCCEEDED")
@@ -171,7 +171,7 @@ class TestProcessGroup:
             with pytest.raises(Unavailable, match="each time while it ran job 'bad"):
                 group.replace_ended()
 
-    @in_rotation(of=4)
+    @in_rotation(of=6)
     def test_what_ends_by_itself_is_started_again_but_not_for_ever(self, tmp_path: Path) -> None:
         group = ProcessGroup([ProcessRole("broken", ("worker",))], Settings(), {}, tmp_path)
         with group:

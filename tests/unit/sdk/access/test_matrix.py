@@ -68,7 +68,7 @@ def lets_in(case: Case, word: str, pattern: str, job: str) -> bool:
     return pattern == ALL or CALLS[case.method].about is About.SOME
 
 
-@in_turn("case", CASES, [f"{number}-{case.method}" for number, case in enumerate(CASES)], of=4)
+@in_turn("case", CASES, [f"{number}-{case.method}" for number, case in enumerate(CASES)], of=6)
 def test_a_call_is_let_in_as_the_table_says(case: Case) -> None:
     here = Installation()
     here.close()

@@ -28,7 +28,7 @@ def said(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord
     return [line for line in caplog.records if line.getMessage() == event]
 
 
-@in_rotation(of=4)
+@in_rotation(of=6)
 @pytest.mark.parametrize("hours", [1, pytest.param(6, marks=pytest.mark.proof)])
 def test_a_job_that_fails_for_hours_is_probed_once_a_minute_and_comes_back_by_the_ramp(
     hours: int, caplog: pytest.LogCaptureFixture
