@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from quarterjack.domain.history.dead_run import DeadRunRow
-from quarterjack.domain.names import check_name, parse_run_id
+from quarterjack.domain.names import PIPELINE, RunRef, check_name, parse_run_id
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState, SiblingRows
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.access import Verb
@@ -114,7 +114,11 @@ class CallerAccess:
     def run_view(self, run: RunRow, **given: Any) -> Run:
         """The public form of a run, without payload, result, steps and texts of errors if the caller may not read them."""
         if self.may(Verb.READ_PAYLOADS, run.job, run.ref.tenant):
-            return run_view(run, **given)
+            if run.failure is None or self.may_read_errors(run.ref, run.job, run):
+                return run_view(run, **given)
+            beside = given.pop("beside", None)
+            known = None if beside is None else replace(beside, attempts=masked_attempts(beside.attempts))
+            return run_view(without_text(run), beside=known, masked=True, **given)
         beside = given.pop("beside", None)
         hidden = given | {"payload": None, "result": None}
         return run_view(
@@ -123,7 +127,7 @@ class CallerAccess:
 
     def dead_view(self, dead: DeadRunRow) -> DeadRun:
         """The same for a line of the list of dead runs."""
-        if self.may(Verb.READ_PAYLOADS, dead.job, dead.run.tenant):
+        if self.may_read_errors(dead.run, dead.job):
             return dead_view(dead)
         return dead_view(masked_dead(dead), masked=True)
 
@@ -143,6 +147,25 @@ class CallerAccess:
     def may_read_payloads(self, job: str) -> bool:
         """Whether the caller may see payloads and results of a job."""
         return self.may(Verb.READ_PAYLOADS, job)
+
+    def may_read_task(self, job: str) -> bool:
+        """The same of a task's job. A pipeline as a task tells of tasks that are not looked at: for who may read those of all jobs."""
+        return self.may(Verb.READ_PAYLOADS, None if job.startswith(PIPELINE) else job)
+
+    def may_read_errors(self, ref: RunRef, job: str, run: RunRow | None = None) -> bool:
+        """Whether the caller may see the texts of a run's errors: a pipeline's run has those of its tasks. ``run``: if it was read."""
+        allowance = self._session.gate.allowance(ref.tenant, self._session.caller, Verb.READ_PAYLOADS)
+        if not job.startswith(PIPELINE) or allowance.covers(None) or not allowance.covers(job):
+            return allowance.covers(job)
+        from quarterjack.owner.runs.pipelines import pipeline_of_run  # noqa: PLC0415 (who has no pipeline does not load it)
+
+        services = self._session.services
+        found = services.ledger.read(ref) if run is None else run
+        try:
+            tasks = () if found is None else pipeline_of_run(found, services).graph.tasks
+        except NotFound:  # its revision is gone
+            return False
+        return found is not None and all(task.pipeline is None and allowance.covers(task.runs) for task in tasks)
 
     def check_schedule(self, verb: Verb, name: str) -> None:
         """Raises Forbidden unless the caller has a verb for a schedule: its head is read for a caller with grants for some jobs only."""
@@ -179,13 +202,18 @@ def read_run(session: Session, tenant: str, run_id: str, verb: Verb) -> RunRow:
 
 def masked_run(run: RunRow) -> RunRow:
     """A run without payload, result and the texts of its failure. The class and the code of the error stay."""
-    failure = None if run.failure is None else _masked_failure(run.failure)
+    run = without_text(run)
     if run.state is RunState.SKIPPED and run.parent is not None:
         from quarterjack.state.pipelines.decide import NOT_MADE  # noqa: PLC0415 (who has no pipeline does not load it)
 
         if (run.reason or "").startswith(NOT_MADE):  # what follows has values of other tasks
             run = replace(run, reason=NOT_MADE.rstrip(": "))
-    return replace(run, payload=None, payload_ref=None, result=None, result_ref=None, failure=failure)
+    return replace(run, payload=None, payload_ref=None, result=None, result_ref=None)
+
+
+def without_text(run: RunRow) -> RunRow:
+    """A run without the text of its failure."""
+    return run if run.failure is None else replace(run, failure=_masked_failure(run.failure))
 
 
 def masked_siblings(rows: SiblingRows) -> SiblingRows:

@@ -73,8 +73,9 @@ def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
         return "trigger", run
     if not old and "replay_of" in new:
         return "redrive", new["replay_of"]
-    if new.get("reason") == "skip_next" and old.get("reason") != "skip_next":
-        return "skip", run
+    reason = new.get("reason")
+    if reason in ("skip_next", "skipped by its owner") and old.get("reason") != reason:
+        return "skip", run if reason == "skip_next" else new["parent"]  # the pipeline's run of a task
     if new.get("cancel_requested") and not old.get("cancel_requested"):
         return "cancel", run
     between = ("RETRYING", "CONTINUED")

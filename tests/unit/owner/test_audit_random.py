@@ -26,6 +26,11 @@ from tests.support.scenes.world import NOON, World, at
 
 ACTS = 1_000
 FAULTS = 100
+FLOW: dict[str, Any] = {
+    "a": {"job": "note"},
+    "b": {"job": "bad", "after": ["a"]},  # for a while it waits for its next attempt
+    "c": {"job": "note", "after": ["b"], "join": "done"},
+}
 NAMES = [f"s{number}" for number in range(6)]
 EXPRESSIONS = ("rate(90 seconds)", "rate(5 minutes)", "0 0 * * *", "0 0 1 1 *")
 
@@ -138,6 +143,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     world, chance = World(), random.Random(seed)
     hook = Chance(chance)
     results = Counter[str]()
+    world.scheduler.upsert_schedule("flow", "pipeline:flow", "rate(50 minutes)", tasks=FLOW)
     for number in range(ACTS):
         hook.likely = 0.0
         if number % 40 == 39:
@@ -168,6 +174,8 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend"} | {
         act for act in AuditAct if act.endswith(("-tenant", "-key", "-secret", "-breaker"))
     }
+    of_flow = {act for act, where in witness.entries if "/flow#" in where}
+    assert {"skip", "replay", "trigger"} <= of_flow, of_flow
     assert missing <= elsewhere, f"never tried: {missing}"
     check_rows(world, witness)
 
@@ -196,6 +204,8 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
     one_offs = [str(run.ref) for run in there if run.ref.is_one_off and run.state == "QUEUED"]
     backfills = [(name, each) for name in NAMES for each in world.scheduler.list_backfills(name)]
     open_ones = [(name, str(each.id)) for name, each in backfills if each.state in ("RUNNING", "PAUSED")]
+    flows = [str(run.ref) for run in there if run.job == "pipeline:flow"]
+    flow = chance.choice(flows) if flows else "acme/~none#once"
     which = chance.choice(open_ones) if open_ones else (name, "none")
     token = chance.choice([None, None, f"t{chance.randrange(20)}"])
     job = chance.choice(("note", "bad"))
@@ -223,8 +233,12 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.signal_link(
             chance.choice(going) if going else run, "go", to="ada@acme", base="https://q.example"
         ),
-        lambda: owner.revoke_link(run, owner.signal_link(run, "go", to="ada", base="https://jobs.example.com").id),
+        *[lambda: owner.revoke_link(run, owner.signal_link(run, "go", to="ada", base="https://jobs.example.com").id)]
+        * 3,
         lambda: owner.replay_run(run, idempotency_key=token),
+        lambda: owner.trigger("flow", idempotency_key=token),
+        lambda: owner.skip_task(flow, chance.choice("bc")),
+        lambda: owner.retry_pipeline(flow, skip=chance.choice(([], ["b"])), idempotency_key=token),
         lambda: owner.redrive(chance.choice(failed) if failed else run),
         lambda: owner.redrive(job="bad", since=past[0], limit=3, rate=1_000.0),
         lambda: owner.backfill(name, *past, current=True, concurrency=2, dry_run=False, client_token=token),

@@ -142,6 +142,21 @@ def test_a_run_of_no_pipeline_is_refused(api: Api) -> None:
     assert (status, problem["field"]) == (422, "run")
 
 
+def test_a_patch_writes_no_masked_values_back(api: Api) -> None:
+    for to, can in (("iam:*", "admin"), ("app:eve@acme", "viewer"), ("app:eve@acme", ["update", "submit"])):
+        api.harness.tenants.grant("default", to, can)
+    eve, before = Api(scheduler=api.scheduler, actor=Actor(name="eve@acme")), api.scheduler.get_schedule("nightly")
+    for body in (
+        {"tasks": {"mail": {"optional": True}}},
+        {"payload": 1},
+        {"payload": 1, "tasks": {"mail": {"payload": 2}}},
+    ):
+        status, problem = eve.problem("PATCH", "/schedules/nightly", body)
+        assert (status, problem["verb"]) == (403, "read-payloads"), body
+        assert "you may not read the values of its tasks, so they cannot be kept" in problem["detail"]
+    assert api.scheduler.get_schedule("nightly") == before
+
+
 def test_a_viewer_may_neither_skip_nor_retry(api: Api, address: str) -> None:
     for to, can in (("iam:*", "admin"), ("app:eve@acme", "viewer")):
         api.harness.tenants.grant("default", to, can)

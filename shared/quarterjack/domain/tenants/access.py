@@ -126,13 +126,14 @@ class Allowance:
     limits: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def covers(self, job: str | None) -> bool:
-        """Whether the caller has the verb for a job; None: for all jobs at once."""
+        """Whether the caller has the verb for a job; None: for all jobs at once. A job's grants are those of its maps."""
         return self.lacking(job) is None
 
     def lacking(self, job: str | None) -> str | None:
         """The principal that has no grant for a job (None: for all jobs); None: each has one."""
+        name = (job or "").removeprefix(MAP)
         for principal, patterns in self.limits:
-            if ALL not in patterns and (job is None or not any(matches(pattern, job) for pattern in patterns)):
+            if ALL not in patterns and (job is None or not any(matches(pattern, name) for pattern in patterns)):
                 return principal
         return None
 
@@ -267,9 +268,8 @@ def grant_command(tenant: str, job: str) -> str:
     return f"quarterjack tenants set {tenant} --add-job {job}"
 
 
-_OF_ERASED = frozenset(
-    {Verb.READ_TENANT, Verb.MANAGE_TENANTS, Verb.READ_AUDIT}
-)  # its certificate, and what its audit still proves
+# Of an erased tenant: its certificate, and what its audit still proves.
+_OF_ERASED = frozenset({Verb.READ_TENANT, Verb.MANAGE_TENANTS, Verb.READ_AUDIT})
 
 
 def not_served(governance: Governance) -> str | None:

@@ -17,7 +17,7 @@ from quarterjack.domain.times import MINUTE, from_ms, to_ms
 from quarterjack.errors import InvalidInput, Misconfigured, NotFound, Unreadable, shorten
 from quarterjack.fires.context import REACH, find_revision
 from quarterjack.sdk.base import SchedulerBase
-from quarterjack.sdk.caller_access import masked_attempts, masked_run
+from quarterjack.sdk.caller_access import masked_attempts, masked_run, without_text
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.views import RunTransition, view_of
 
@@ -151,15 +151,18 @@ class DiagnosisMethods(SchedulerBase):
         """The answer, for a caller who may know of the job that ran, or would have. Raises Forbidden."""
         from quarterjack.why.explain import explain  # noqa: PLC0415 (`import quarterjack` need not take its time)
 
-        job = _job_of(facts)
+        job, run = _job_of(facts), facts.run
         self._access.check_seen(Verb.READ_HISTORY, job, what)
         if not self._access.may(Verb.READ_PAYLOADS, job):
-            run = None if facts.run is None else masked_run(facts.run)
-            facts = replace(facts, run=run, attempts=masked_attempts(facts.attempts))
+            facts = replace(
+                facts, run=None if run is None else masked_run(run), attempts=masked_attempts(facts.attempts)
+            )
+        elif run is not None and run.failure and not self._access.may_read_errors(run.ref, run.job, run):
+            facts = replace(facts, run=without_text(run), attempts=masked_attempts(facts.attempts))
         if facts.pipeline is not None:
             from quarterjack.sdk.pipelines.show import masked_state  # noqa: PLC0415 (who has no pipeline does not load it)
 
-            facts = replace(facts, pipeline=masked_state(facts.pipeline, self._access.may_read_payloads))
+            facts = replace(facts, pipeline=masked_state(facts.pipeline, self._access))
         return explain(facts, task)
 
     @property

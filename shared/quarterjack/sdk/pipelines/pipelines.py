@@ -118,7 +118,7 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         from quarterjack.owner.runs.pipelines import look_at  # noqa: PLC0415 (who has no pipeline does not load it)
         from quarterjack.sdk.pipelines.show import masked_state, pipeline_run  # noqa: PLC0415 (as above)
 
-        state = masked_state(look_at(row, self.session.services), self._access.may_read_payloads)
+        state = masked_state(look_at(row, self.session.services), self._access)
         return pipeline_run(self._access.run_view(row), state)
 
     def _pipeline_row(self, run_id: str, verb: Verb) -> RunRow:

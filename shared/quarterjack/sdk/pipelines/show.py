@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.owner.runs.pipelines import PipelineState
-from quarterjack.sdk.caller_access import masked_run
+from quarterjack.sdk.caller_access import CallerAccess, masked_run
 from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 from quarterjack.state.pipelines.decide import BROKEN, PASSED_OVER, SKIPPED_BY_CONDITION, End
@@ -27,14 +26,14 @@ def pipeline_run(run: Run, state: PipelineState) -> PipelineRun:
     )
 
 
-def masked_state(state: PipelineState, may_read: Callable[[str], bool]) -> PipelineState:
+def masked_state(state: PipelineState, access: CallerAccess) -> PipelineState:
     """The state without conditions, payloads and texts of errors of the tasks whose job's payloads the caller may not read.
 
     Without those of the pipeline it is without those of all tasks: they are made from each other's results.
     """
     tasks = dict(enumerate(state.pipeline.graph.tasks, 1))
-    is_open = may_read(state.pipeline.run.job)
-    hidden = {number for number, task in tasks.items() if not (is_open and may_read(task.runs))}
+    is_open = access.may_read_payloads(state.pipeline.run.job)
+    hidden = {number for number, task in tasks.items() if not (is_open and access.may_read_task(task.runs))}
     if not hidden:
         return state
     return replace(

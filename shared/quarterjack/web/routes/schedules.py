@@ -203,9 +203,11 @@ def _document(call: ApiCall, name: str) -> dict[str, Any]:
 def _check_mergeable(present: Schedule, patch: Any) -> None:
     """Raises Forbidden if a patch would have to be merged into a payload that the caller may not see."""
     given = patch.get("payload", {}) if isinstance(patch, Mapping) else None
-    if present.masked and isinstance(given, Mapping):
+    keeps_tasks = "tasks" in present.definition and isinstance(patch, Mapping) and patch.get("tasks", {}) is not None
+    if present.masked and (isinstance(given, Mapping) or keeps_tasks):
         remedy = "ask for read-payloads, or PUT the whole definition"
-        problem = f"name={present.name!r}: you may not read its payload, so it cannot be kept; {remedy}"
+        what = "the values of its tasks, so they" if keeps_tasks else "its payload, so it"
+        problem = f"name={present.name!r}: you may not read {what} cannot be kept; {remedy}"
         raise Forbidden(problem, verb=Verb.READ_PAYLOADS, tenant=present.tenant, job=present.job)
 
 

@@ -90,3 +90,45 @@ def test_an_upsert_removes_no_value_unseen(harness: Harness) -> None:
         eve.upsert_schedule("p", "pipeline:p", "manual", tasks=tasks)
     done = eve.upsert_schedule("p", "pipeline:p", "manual", tasks=TASKS | {"f": {"job": "ok"}})
     assert done.change == "updated"
+
+
+@pytest.mark.parametrize(
+    ("readable", "shown"),
+    [
+        (["pipeline:p", "breaks"], False),
+        (["pipeline:p", "ok"], False),
+        (["pipeline:p", "ok", "breaks"], True),
+        (["*"], True),
+    ],
+)
+def test_the_error_of_a_run_is_for_who_may_read_those_of_all_its_tasks(
+    harness: Harness, readable: list[str], *, shown: bool
+) -> None:
+    run = harness.scheduler.trigger("p", payload={"own": 1})
+    harness.advance(minutes=2)
+    eve = by(harness, ["viewer"], readable)
+    seen = eve.get_run(run.id)
+    assert (seen.error_type, seen.payload, seen.masked) == ("PipelineFailed", {"own": 1}, not shown)
+    (dead,) = [found for found in eve.list_dead().items if found.id == run.id]
+    listed = [eve.pipeline_run(run.id).run, *(one for one in eve.list_runs("p").items if one.id == run.id)]
+    said = [seen, dead, eve.why_run(run.id), *listed]
+    assert [SECRET in str(one) for one in said] == [shown] * len(said)
+
+
+def test_a_pipeline_as_a_task_tells_of_tasks_that_the_caller_may_not_read(harness: Harness) -> None:
+    harness.scheduler.upsert_schedule("q", "pipeline:q", "manual", tasks={"t": {"pipeline": "p"}})
+    run = harness.scheduler.trigger("q")
+    harness.advance(minutes=2)
+    assert SECRET in str(harness.scheduler.pipeline_run(run.id).task("t").reason)
+    eve = by(harness, ["viewer"], ["pipeline:*", "ok"])
+    assert eve.pipeline_run(run.id).task("t").reason == "PipelineFailed"
+    assert SECRET not in str([eve.pipeline_run(run.id), eve.get_run(run.id), eve.why_run(run.id, task="t")])
+
+
+def test_who_may_read_a_job_may_read_its_maps(harness: Harness) -> None:
+    run = harness.scheduler.trigger("p")
+    harness.advance(minutes=2)
+    mapped = harness.scheduler.pipeline_run(run.id).task("d").run_id or ""
+    eve = by(harness, ["read-tenant"])
+    harness.tenants.grant("default", "app:eve", ["read-runs", "read-payloads"], jobs=["ok"])
+    assert eve.get_run(mapped).result == [SECRET]
