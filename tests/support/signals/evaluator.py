@@ -84,17 +84,26 @@ class Evaluator:
     # Metric alarms.
 
     def _state(self, alarm: MetricAlarm) -> str:
-        length = alarm.out_of + READ_MORE + 1  # the first is for a difference
-        series = tuple([(word, self._series(figure, length)) for word, figure in alarm.figures.items()])
-        return _state_of(
-            alarm.formula, series, alarm.out_of, alarm.times, alarm.operator, alarm.threshold, alarm.missing
-        )
+        there = tuple([self._there(figure) for figure in alarm.figures.values()])
+        asked, known = (id(self.resources), alarm.name, self.minute, there), self.figures.states
+        if asked not in known:
+            length = alarm.out_of + READ_MORE + 1  # the first is for a difference
+            each = zip(alarm.figures.items(), there, strict=True)
+            series = tuple([(word, self._series(figure, length, until)) for (word, figure), until in each])
+            known[asked] = _state_of(
+                alarm.formula, series, alarm.out_of, alarm.times, alarm.operator, alarm.threshold, alarm.missing
+            )
+        return known[asked]
 
-    def _series(self, figure: FigureOfAlarm, length: int) -> tuple[float | None, ...]:
+    def _there(self, figure: FigureOfAlarm) -> int | None:
+        """The minute until which a figure is there; None, if it was never measured: so it is of most parts, most of the time."""
         key = (figure.namespace, figure.name, figure.dimensions)
-        if not self.figures.has(key):  # of most parts, most of the time
+        return self.minute - self.lateness(key, self.minute) if self.figures.has(key) else None
+
+    def _series(self, figure: FigureOfAlarm, length: int, there: int | None) -> tuple[float | None, ...]:
+        if there is None:
             return (None,) * length
-        there = self.minute - self.lateness(key, self.minute)  # figures of earlier minutes
+        key = (figure.namespace, figure.name, figure.dimensions)
         ends = range(self.minute - figure.period * (length - 1), self.minute + 1, figure.period)
         value, statistic, period = self.figures.value, figure.statistic, figure.period
         return tuple([value(key, statistic, end - period, min(end, there)) for end in ends])

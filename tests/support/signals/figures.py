@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 Dimensions = tuple[tuple[str, str], ...]
@@ -12,15 +12,20 @@ Key = tuple[str, str, Dimensions]  # namespace, name, dimensions
 
 
 class FigureStore:
-    """All values of a figure, by minute."""
+    """All values of a figure, by minute.
+
+    ``states``: of alarms that were evaluated since the last value came, by all that they follow from: evaluators over one store share them.
+    """
 
     def __init__(self) -> None:
+        self.states = dict[Hashable, str]()
         self._values: defaultdict[Key, dict[int, list[float]]] = defaultdict(dict)
         self._made: defaultdict[Key, dict[tuple[str, int, int], float | None]] = defaultdict(dict)
         self._until = dict[Key, int]()  # which minutes, but that one, are in what is made
 
     def add(self, key: Key, minute: int, values: Iterable[float]) -> None:
         """Values that were measured in a minute."""
+        self.states.clear()
         self._values[key].setdefault(minute, []).extend(values)
         if minute < self._until.get(key, minute):
             self._made[key].clear()
