@@ -33,7 +33,8 @@ class StubbedCloud:
     """Answers the calls of a tick and of a worker.
 
     ``cpu`` is what answering cost, to be taken off; ``calls``, ``bytes`` and ``units`` (write units, by the size of each item) are
-    what was asked. Every condition holds; rows are made of ``run``, whose keys are filled in. A request takes ``latency`` seconds
+    what was asked. Every condition holds; rows are made of ``run``, whose keys are filled in, and as they are read before any write of
+    ``read``, if it is given. A request takes ``latency`` seconds
     beside its processor time.
     """
 
@@ -43,6 +44,7 @@ class StubbedCloud:
         entries: Sequence[AgendaEntry] = (),
         revisions: Mapping[str, Item] | None = None,
         run: Item | None = None,
+        read: Item | None = None,
         messages: Iterable[str] = (),
         latency: float = 0.0,
     ) -> None:
@@ -52,6 +54,7 @@ class StubbedCloud:
         self._places = {shard: {e.key: place for place, e in enumerate(page)} for shard, page in self._pages.items()}
         self._revisions = {owner: json.dumps(item).encode() for owner, item in (revisions or {}).items()}
         self._run = run or {}
+        self._read = read or self._run
         self._messages = enumerate(messages)
         self._lock, self._latency = threading.Lock(), latency
         self.cpu = 0.0
@@ -121,7 +124,7 @@ class StubbedCloud:
                 if found := self._revision(key["owner"]["S"]):
                     yield found
             elif "tenant" not in key:
-                yield dump(self._row(key))
+                yield dump(self._read | key)
 
     def _revision(self, owner: str) -> bytes:
         return self._revisions.get(owner, b"")

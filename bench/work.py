@@ -64,6 +64,21 @@ def _owner(number: int) -> str:
     return schedule_owner("bench", f"schedule-{number:06d}")
 
 
+def waiting(case: Work, due: int) -> Item:
+    """The row of a one-off before its lease, but for its key."""
+    run = RunRow(
+        ref=one_off_ref("bench", "any"),
+        state=RunState.QUEUED,
+        revision=0,
+        job=case.job,
+        due=due,
+        not_before=due,
+        created_at=due - 60_000,
+        payload=payload_of(case.payload),
+    )
+    return to_item(run_row(run))
+
+
 def leased(case: Work, due: int) -> Item:
     """The row of a run as its lease leaves it, but for its key."""
     run = RunRow(
@@ -111,7 +126,8 @@ def cloud_of(case: Work, runs: int) -> StubbedCloud:
     job = {"job": {"S": case.job}}
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n)), sample) | job for n in numbers}
     bodies = [message(case, number, due).encode() for number in range(runs)]
-    return StubbedCloud(revisions=revisions, run=leased(case, due), messages=bodies)
+    read = waiting(case, due) if case.one_off else None
+    return StubbedCloud(revisions=revisions, run=leased(case, due), read=read, messages=bodies)
 
 
 def run_all(case: Work, cloud: StubbedCloud, runs: int) -> float:

@@ -12,7 +12,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.before_start import give_up
 from quarterjack.state.ending import bury, cancel_waiting, exhaust, lose
 from quarterjack.state.lease import LEASE, SKEW, die, release, renew, retry, succeed
-from quarterjack.state.run_spec import RunSpec
+from quarterjack.state.run_spec import RunSpec, of_one_off
 from quarterjack.stores.tables import RUNS
 from quarterjack.worker.admission.lease import first_run
 
@@ -95,6 +95,17 @@ def test_the_row_of_a_known_run_is_what_its_revision_and_its_lease_say(services:
         first_run(a_message(known), RunSpec(job=known.job, due=known.due), wanted), created_at=known.created_at
     )
     assert answers[known.ref].run in (None, there)
+
+
+def test_a_queued_row_and_its_lease_say_how_the_row_is_afterwards(services: Services) -> None:
+    """So that of a one-off, whose row was read with its batch, need not come back either."""
+    one_off = a_one_off(payload='{"n": 1}', timezone="Europe/Berlin", actor="ops")
+    services.ledger.submit(one_off)
+    queued, wanted = services.ledger.read(one_off.ref), first_lease(LATER, revision=one_off.revision)
+    assert queued is not None
+    assert services.ledger.lease_all([(one_off.ref, wanted)], known=[one_off.ref])[one_off.ref].applied
+    leased = first_run(a_message(one_off), of_one_off(queued), wanted, queued)
+    assert services.ledger.read(one_off.ref) == leased
 
 
 def test_the_same_batch_of_leases_twice_is_one_lease_each(services: Services) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow
+from quarterjack.domain.run import MISSED, AgendaEntry, EntryKind, FailedAttemptRow, RunRow, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.state.lease import SKEW, lease, lease_end, takeable_at
 from quarterjack.state.refusal import vanished
@@ -44,7 +44,7 @@ def lease_runs(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedR
         if not each.in_flight.lost and is_believed(each, now):
             leases[each.message.run] = _lease_of(worker, each, now, worker.new_lease_token(), first=True)
             each.in_flight.leased_until = lease_end(max(now, each.message.not_before))
-    known = _known(ready, now)
+    known = {each.message.run for each in ready if _is_known(each, now)}
     answers: Mapping[RunRef, TransitionResult] = {}
     try:
         if leases:
@@ -54,11 +54,15 @@ def lease_runs(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[LeasedR
     return [_taken(worker, each, leases.get(each.message.run), answers.get(each.message.run)) for each in ready]
 
 
-def _known(ready: Sequence[ReadyRun], now: int) -> set[RunRef]:
-    """The runs whose rows say no more than their revisions and leases: fires that no ticker can have claimed too late."""
-    return {
-        each.message.run for each in ready if each.received.definition.row is None and now - each.spec.due <= MISSED
-    }
+def _is_known(ready: ReadyRun, now: int) -> bool:
+    """Whether the row need not come back with a lease that is granted.
+
+    A row that was QUEUED when it was read is the same but for the lease: with its state or its revision every writer changes what
+    the lease compares, except for one that waits for its turn, which shares no request. Of a run whose row was not read, it says no
+    more than revision and lease, if it is a fire that no ticker can have claimed too late.
+    """
+    row = ready.received.definition.row
+    return now - ready.spec.due <= MISSED if row is None else row.state is RunState.QUEUED
 
 
 def _lease_of(
@@ -88,12 +92,14 @@ def _taken(
     if not moved.applied:
         ready.in_flight.leased_until = 0
         return None
-    return _leased(ready, moved.run or first_run(ready.message, ready.spec, asked))
+    return _leased(ready, moved.run or first_run(ready.message, ready.spec, asked, ready.received.definition.row))
 
 
-def first_run(message: Message, spec: RunSpec, leased: Transition) -> RunRow:
-    """The run of a fire as its first lease leaves it, whose row is not asked for."""
+def first_run(message: Message, spec: RunSpec, leased: Transition, row: RunRow | None = None) -> RunRow:
+    """The run as its first lease leaves it: that of its ``row`` as it was QUEUED, or of a fire whose row was not read."""
     written: Mapping[str, Any] = leased.changes  # named as the fields
+    if row is not None:
+        return RunRow(**{**vars(row), **written})
     return RunRow(
         ref=message.run,
         revision=message.revision,
