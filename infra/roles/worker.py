@@ -241,6 +241,7 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
     store.allow_key(grantee)
     queues.allow_receive(grantee)
     queues.allow_send(grantee)
+    queues.allow_list(grantee)  # whether the queue that a job gives a child exists
     queues.dead.grant_send_messages(grantee)
     if secrets:
         store.allow_secrets(grantee, "ssm:GetParameter")

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from pathlib import PurePath
 
-from quarterjack.errors import JobError, shorten
+from quarterjack.errors import InvalidInput, JobError, shorten
 from quarterjack.jobs import Registry, default_registry
 
 
@@ -31,6 +31,19 @@ def _module_of(text: str) -> tuple[str, str] | None:
         parts.pop()
     begin = next((at for at in range(len(parts)) if all(part.isidentifier() for part in parts[at:])), None)
     return None if begin is None else (str(PurePath(*parts[:begin])) if begin else "", ".".join(parts[begin:]))
+
+
+def registry_of(jobs: object) -> Registry:
+    """The registry that ``jobs`` stands for: itself, the package of that name, or, for None, the default one.
+
+    Raises InvalidInput for anything else, JobError as ``load``.
+    """
+    if isinstance(jobs, str):
+        return load(jobs)
+    if jobs is not None and not isinstance(jobs, Registry):
+        remedy = "pass one package; for several, one whose modules import them"
+        raise InvalidInput("jobs", jobs, "is neither the name of a package nor a Registry", remedy)
+    return default_registry if jobs is None else jobs
 
 
 def load(package: str, registry: Registry = default_registry) -> Registry:

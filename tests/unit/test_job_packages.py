@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from quarterjack import Scheduler
 from quarterjack.cli.app import run
 from quarterjack.cli.exits import ExitCode
-from quarterjack.errors import JobError
+from quarterjack.errors import InvalidInput, JobError
 from quarterjack.job_packages import load
 from quarterjack.local.installation import installation
 from quarterjack.settings import Settings
+from quarterjack.testing import Harness
 
 HERE = Settings(endpoint="http://127.0.0.1:9", region="us-east-1")
 
@@ -34,6 +37,18 @@ def test_a_file_is_answered_with_its_module(given: str, module: str) -> None:
     with pytest.raises(JobError) as problem:
         load(given)
     assert str(problem.value) == f"jobs={given!r} is the name of a file; give {module}, as in an import"
+
+
+@pytest.mark.parametrize("jobs", [["shop", "mails"], ("shop",), 7, b"shop", object()])
+def test_what_is_neither_a_package_nor_a_registry_is_refused(jobs: Any) -> None:
+    makers: list[Callable[[], object]] = [
+        lambda: Scheduler(jobs=jobs, settings=HERE),
+        lambda: Harness(jobs, at=datetime(2026, 5, 4, tzinfo=UTC)),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidInput, match="pass one package") as refused:
+            make()
+        assert refused.value.field == "jobs"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import FollowReport, StreamFollower
 from quarterjack.jobs import Registry
+from quarterjack.owner.job_terms import check_declared
 from quarterjack.ports.services import Services
-from quarterjack.sdk.job_checks import check_declared
 from quarterjack.services import connect, system_clock
 from quarterjack.settings import Settings, metered
 from quarterjack.signals.measurement import Measurement

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-from quarterjack.domain.job import check_fit
+from quarterjack.domain.job import Job, check_fit
 from quarterjack.domain.job_catalogue import PublishedJob
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.notice import Notice, NoticeKind
+from quarterjack.domain.queue import Queue as DeclaredQueue
 from quarterjack.errors import InvalidInput
-from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import KnownNames
 from quarterjack.payload_types.derived import check_of
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
@@ -21,10 +21,23 @@ log = logging.getLogger(__name__)
 Warn = Callable[[str], None]
 
 
+class OwnJobs(Protocol):
+    """The jobs that a process has."""
+
+    def get(self, name: str) -> Job | None:
+        """The job of that name, or None."""
+
+    def queues(self) -> Sequence[DeclaredQueue]:
+        """The declared queues, in order of name."""
+
+    def find_queue(self, name: str | None) -> DeclaredQueue | None:
+        """The declared queue of that name, or None."""
+
+
 class PayloadChecks:
     """What payloads of a job have to fit, as far as a process knows that. What it does not know is left to the worker. From any thread."""
 
-    def __init__(self, jobs: Registry, names: KnownNames) -> None:
+    def __init__(self, jobs: OwnJobs, names: KnownNames) -> None:
         self._jobs, self._published = jobs, PublishedSchemas(names)
 
     def looks_at(self, job: str) -> bool:
@@ -33,6 +46,11 @@ class PayloadChecks:
         if known is None:
             return self._published.has_one(job)
         return known.payload_type is not None or known.schema is not None
+
+    def looks_at_new(self, job: str) -> bool:
+        """Whether ``new`` looks at payloads of the job."""
+        known = self._jobs.get(job)
+        return self.looks_at(job) or (known is not None and known.check is not None)
 
     def stored(self, job: str, text: str, warn: Warn) -> None:
         """Check a stored payload (JSON text) as a worker would. Raises InvalidInput. ``warn`` is as in ``PublishedSchemas``."""

@@ -20,8 +20,8 @@ from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.errors import InvalidInput
 from quarterjack.fires.backpressure import RecentHolds
 from quarterjack.fires.context import FireContext
-from quarterjack.job_packages import load
-from quarterjack.jobs import Registry, default_registry
+from quarterjack.job_packages import registry_of
+from quarterjack.jobs import Registry
 from quarterjack.owner.limits import put_payload, take_place, throttle
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Clock, Services
@@ -64,7 +64,7 @@ class SchedulerBase(Connected):
         self.tenant = named or check_tenant(session.settings.tenant)
         self._has_history = session.settings.history
         self._holds = RecentHolds(session.services, clock)
-        self._jobs = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+        self._jobs = registry_of(jobs)
         self._sources = JobSources.of(self._jobs, session.services, clock)
 
     def strictly(self, *, strict: bool = True) -> Self:

@@ -7,20 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from quarterjack.domain.job import JobRef
-from quarterjack.domain.job_catalogue import PublishedJob, nearest
+from quarterjack.domain.job_catalogue import nearest
 from quarterjack.domain.names import check_name
 from quarterjack.domain.notice import JOB
 from quarterjack.domain.options import Options, changed
-from quarterjack.domain.policies import Overrides, Policies, Priority, Start
-from quarterjack.domain.queue import DEFAULT_QUEUE, check_queue, declared_name
+from quarterjack.domain.policies import Overrides
 from quarterjack.domain.schedule import Definition
 from quarterjack.domain.tenants.access import Verb, not_served
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import JobGrants, KnownNames
-from quarterjack.owner.limits import bounded, check_priority
+from quarterjack.owner.job_terms import JobTerms
 from quarterjack.owner.payload_checks import PayloadChecks
-from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.session import Session
@@ -33,26 +31,15 @@ class JobSources:
     registry: Registry  # the jobs of this process
     names: KnownNames  # the jobs that workers publish
     grants: JobGrants  # which of them a tenant may run
+    terms: JobTerms  # what their runs have where a call says nothing
     payloads: PayloadChecks  # what their payloads have to fit
 
     @classmethod
     def of(cls, registry: Registry, services: Services, clock: Clock) -> Self:
         """Those of an installation. They read it when a job is asked for."""
         names = KnownNames(services, clock)
-        return cls(registry, names, JobGrants(services, clock, registry, names), PayloadChecks(registry, names))
-
-
-def check_declared(name: str, jobs: Registry, work: WorkQueue) -> None:
-    """Raises InvalidInput, with the known queues, for a queue that is neither declared nor existing."""
-    if jobs.find_queue(name) is not None or name in (existing := work.names()):
-        return
-    known = sorted({*existing, *(queue.name for queue in jobs.queues())})
-    raise InvalidInput(
-        "queue",
-        name,
-        "is not declared",
-        f"known queues: {', '.join((DEFAULT_QUEUE, *known))}; declare it beside its jobs, Queue({name!r}), and deploy",
-    )
+        terms = JobTerms(registry, names, services, clock)
+        return cls(registry, names, JobGrants(services, clock, registry, names), terms, terms.payloads)
 
 
 class JobChecks:
@@ -137,46 +124,12 @@ class JobChecks:
         self._sources.payloads.new(job, payload, text, self._session.on_unknown)
 
     def with_job_words(self, job: str, given: Overrides) -> Overrides:
-        """The overrides, with the job's ``start`` and ``priority`` if they have none: the ticker does not know the jobs.
-
-        Raises InvalidInput for a priority that the tenant may not use. What its job has in excess is lowered.
-        """
-        services, now = self._session.services, self._session.clock()
-        check_priority(given.priority, self._tenant, services, now)
-        if given.start is not None and given.priority is not None:
-            return given
-        known, published = self._sources.registry.get(job), self._published(job)
-        own = known.policies if known is not None else Policies() if published is None else published
-        priority = given.priority or bounded(own.priority, self._tenant, services, now)
-        found = given if given.start is not None or own.start is Start.PROMPT else replace(given, start=own.start)
-        return found if priority is (given.priority or Priority.NORMAL) else replace(found, priority=priority)
-
-    def _published(self, job: str) -> PublishedJob | None:
-        """What workers say of a job that this process does not have. None: nothing, or that cannot be read."""
-        return None if self._sources.registry.get(job) is not None else self._sources.names.published(job)
+        """As ``JobTerms.policies``."""
+        return self._sources.terms.policies(self._tenant, job, given)
 
     def queue_name(self, job: str, given: str | None) -> str | None:
-        """The queue of a run as messages name it: the given one, else its job's; None: the default queue. Raises InvalidInput."""
-        queue = self.job_queue(job) if given is None else given
-        name = None if queue is None else declared_name(check_queue(queue))
-        if name is None:
-            return None
-        published = None if given is not None else self._published(job)
-        if published is None or published.queue != name:  # a queue that workers publish is there: it is not looked for
-            self._check_declared(name, job, given)
-        return name
-
-    def _check_declared(self, name: str, job: str, given: str | None) -> None:
-        """Raises InvalidInput for a queue that is not there, and says so if a profile names it."""
-        try:
-            check_declared(name, self._sources.registry, self._session.services.work)
-        except InvalidInput as problem:
-            known = self._sources.registry.get(job)
-            if given is not None or (known is not None and known.queue is not None):
-                raise
-            remedy = f"name another, or ask an operator of the installation to change the profile; {problem.remedy}"
-            what = f"is the queue of the profile of tenant {self._tenant!r}, its tier or the installation, and is not declared"
-            raise InvalidInput("queue", name, what, remedy) from None
+        """As ``JobTerms.queue_name``."""
+        return self._sources.terms.queue_name(self._tenant, job, given)
 
     def options(self, job: str, given: Mapping[str, Any]) -> Options:
         """The options of a new schedule. Missing ones come from its job, then from its queue."""
@@ -224,11 +177,5 @@ class JobChecks:
         return after
 
     def job_queue(self, job: str) -> str | None:
-        """The queue of a job's runs where their caller names none: the job's, else that of the tenant's profile. Raises Unavailable.
-
-        Of a job that this process does not have: as workers publish it, if that can be read.
-        """
-        known = self._sources.registry.get(job) or self._published(job)
-        if known is not None and known.queue is not None:
-            return known.queue
-        return self._session.services.tenants.governance(self._tenant, self._session.clock()).profile.queue
+        """As ``JobTerms.queue_of``."""
+        return self._sources.terms.queue_of(self._tenant, job)

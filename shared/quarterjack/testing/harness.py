@@ -22,8 +22,8 @@ from quarterjack.errors import InvalidInput, Unreadable
 from quarterjack.fires.context import LOOKAHEAD
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
-from quarterjack.job_packages import load
-from quarterjack.jobs import Registry, default_registry
+from quarterjack.job_packages import registry_of
+from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.ports.queues import RawMessage
@@ -110,7 +110,7 @@ class Harness:
         dynamodb: Any = None,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        known = load(jobs) if isinstance(jobs, str) else default_registry if jobs is None else jobs
+        known = registry_of(jobs)
         self._beating = BeatingClock(at)
         self.clock: ManualClock = self._beating
         queues = [queue.name for queue in known.queues()]

@@ -31,6 +31,8 @@ WANTED: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "mapping_type": "an object",
     "model_attributes_type": "an object",
     "model_type": "an object",
+    "string_too_long": lambda context: f"at most {context['max_length']:,} characters",
+    "string_too_short": lambda context: f"at least {context['min_length']:,} character(s)",
     "string_type": "a text",
     "string_unicode": "a text of Unicode",
     "too_long": lambda context: f"at most {context['max_length']:,} items",

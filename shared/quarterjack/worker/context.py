@@ -19,13 +19,16 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, Unpack
 
 from quarterjack.concurrency.pools import Arguments, ThreadCache
-from quarterjack.domain.job import Job
 from quarterjack.domain.message import DeadLetter
 from quarterjack.domain.run import Failure, RunRow
 from quarterjack.domain.times import SECOND
+from quarterjack.owner.catalogue import KnownNames
+from quarterjack.owner.job_terms import JobTerms
+from quarterjack.owner.payload_checks import OwnJobs
 from quarterjack.ports.services import Clock, Services
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
@@ -91,11 +94,8 @@ class Instants:
             return self._waiting.pop(instant)
 
 
-class KnownJobs(Protocol):
+class KnownJobs(OwnJobs, Protocol):
     """The jobs that this worker knows."""
-
-    def get(self, name: str) -> Job | None:
-        """The job of that name, or None."""
 
     def name_of(self, function: object) -> str:
         """The name under which a function is registered as a job. Raises InvalidInput."""
@@ -138,6 +138,11 @@ class WorkerContext:
     breakers: BreakerBook = field(default_factory=BreakerBook)  # of the tenants whose runs it starts
     instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
+
+    @cached_property
+    def terms(self) -> JobTerms:
+        """The terms of the jobs that its jobs submit."""
+        return JobTerms(self.jobs, KnownNames(self.services, self.clock), self.services, self.clock)
 
     @property
     def permits(self) -> PermitPool:

@@ -151,3 +151,14 @@ def test_a_pattern_is_said_in_words() -> None:
     fault = {"type": "string_pattern_mismatch", "ctx": {"pattern": pattern}, "msg": "?"}
     assert wanted(fault) == "1 to 200 characters of A-Z a-z 0-9 . _ : @ ~ -"
     assert wanted(fault | {"ctx": {"pattern": "a|b"}}) == "a text that matches a|b"
+
+
+def test_a_length_is_said_in_words() -> None:
+    fault = {"type": "string_too_short", "ctx": {"min_length": 1}, "msg": "String should have at least 1 character"}
+    assert wanted(fault) == "at least 1 character(s)"
+    fault = {
+        "type": "string_too_long",
+        "ctx": {"max_length": 1_000},
+        "msg": "String should have at most 1000 characters",
+    }
+    assert wanted(fault) == "at most 1,000 characters"

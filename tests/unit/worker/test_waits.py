@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from quarterjack.stores.waits import SignalRow
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.execution.wait_values import wait_ms
 
-from tests.support.scenes.world import Faults, World, crash, fails
+from tests.support.scenes.world import START, Faults, World, crash, fails
 from tests.support.units import counted
 
 YES = SignalRow(payload="1", at=0)
@@ -540,6 +542,29 @@ def test_a_sleep_that_is_refused_is_no_request() -> None:
     run_id = started(world, job)
     world.live(60)
     assert run_of(world, run_id).result == "2"
+
+
+def test_a_sleep_that_was_too_far_ahead_is_refused_again_when_the_job_is_called_again() -> None:
+    world, told = World(), list[str]()
+
+    def job(ctx: Context, payload: object) -> None:
+        for until in (START + timedelta(days=367), START + timedelta(days=5)):
+            try:
+                ctx.sleep(until=until)
+            except InvalidInput as problem:
+                told.append(problem.field)
+
+    run_id = started(world, job)
+    world.live(6 * 86_400)
+    assert run_of(world, run_id).state == "SUCCEEDED"
+    assert (world.now() - START, told) == (timedelta(days=6), ["until"] * 2), "by then it is less than a year ahead"
+
+
+def test_a_sleep_to_a_point_in_time_by_place_names_until() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"use 0 to 31,622,400 seconds \(366 days\), or a timedelta; give a point in time as until="
+    ):
+        wait_ms("seconds", START)
 
 
 def test_a_wait_in_a_task_group_parks() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import PIPELINE, check_name
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
-from quarterjack.domain.queue import check_queue, declared_name
 from quarterjack.domain.run import RunRow, child_row
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.errors import InvalidInput, KeyReused, NotFound
 from quarterjack.fires.context import FireContext
-from quarterjack.owner.limits import check_priority, put_payload, take_place, throttle
+from quarterjack.owner.limits import put_payload, take_place, throttle
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref
@@ -31,18 +28,8 @@ class ChildRequest:
     step: str  # its name among them
     job: str
     payload: str  # JSON text
-    policies: Overrides
-    queue: str | None = None  # name of its declared queue; None: the default one
-
-    @classmethod
-    def of(cls, *, options: Mapping[str, Any], **given: Any) -> ChildRequest:
-        """``options``: policies as ``Overrides.as_dict`` gives them, and ``queue``. Raises InvalidInput."""
-        queue = options.get("queue")
-        return cls(
-            policies=Overrides.from_dict(dict(options)),
-            queue=None if queue is None else declared_name(check_queue(queue)),
-            **given,
-        )
+    policies: Overrides  # as ``JobTerms.policies`` gives them
+    queue: str | None  # name of its declared queue; None: the default one
 
 
 def _awaited(job: str, tenant: str, services: Services) -> str | None:
@@ -64,7 +51,6 @@ def submit_child(parent: RunRow, request: ChildRequest, services: Services, cloc
     """
     tenant, now = parent.ref.tenant, clock()
     check_name(request.job, "job")
-    check_priority(request.policies.priority, tenant, services, now)
     if parent.ref == child_ref(parent.ref, request.step):
         raise InvalidInput("step", request.step, "names the run itself", "give the child another step")
     refused = throttle(tenant, RateWord.RUNS, services, now) or take_place(tenant, services, now, has_history=True)

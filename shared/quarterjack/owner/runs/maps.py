@@ -16,14 +16,13 @@ from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import Overrides
-from quarterjack.domain.queue import check_queue, declared_name
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.caller import role
 from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.windows.advance import item_run, open_window, read_window
 from quarterjack.fires.windows.items import BESIDE
-from quarterjack.owner.limits import check_priority, put_payload
+from quarterjack.owner.limits import put_payload
 from quarterjack.owner.runs.submit import entry_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.batch import item_ref
@@ -33,11 +32,8 @@ from quarterjack.stores.records import Record
 from quarterjack.stores.siblings import INLINE_PAYLOAD as IN_THE_ROW
 
 
-def check_map(tenant: str, at_a_time: int, options: Mapping[str, Any], services: Services, now: int) -> None:
-    """Raises InvalidInput for a map that the tenant may not have, whose ``options`` are as in ``begin_map``; Unavailable."""
-    if options.get("queue") is not None:
-        check_queue(options["queue"])
-    check_priority(Overrides.from_dict(dict(options)).priority, tenant, services, now)
+def check_map(tenant: str, at_a_time: int, services: Services, now: int) -> None:
+    """Raises InvalidInput for a map that is wider than the tenant may have, Unavailable."""
     most = services.tenants.governance(tenant, now).limits.waiting_runs
     if most is not None and at_a_time > most:
         problem = f"is more than waiting_runs, the limit of tenant {tenant!r}"
@@ -81,23 +77,15 @@ def put_items(
 
 
 def begin_map(
-    parent: RunRow, step: str, options: Mapping[str, Any], services: Services, clock: Clock, **given: Any
+    parent: RunRow, step: str, policies: Overrides, services: Services, clock: Clock, **given: Any
 ) -> ItemWindow:
     """Let the window of a map begin, whose items are stored; or check that of a map that has begun. Its window then.
 
     A map that has begun has entries for its first items once more: nobody knows whether those of before are there.
 
-    ``options``: policies as ``Overrides.as_dict`` gives them, and ``queue``; ``given``: further fields of the window. Raises Unavailable.
+    ``policies`` are as ``JobTerms`` gives them; ``given``: further fields of the window. Raises Unavailable.
     """
-    queue = options.get("queue")
-    window = ItemWindow(
-        ref=map_ref(parent.ref, step),
-        parent=parent.ref,
-        step=step,
-        options=Overrides.from_dict(dict(options)).encode(),
-        queue=None if queue is None else declared_name(check_queue(queue)),
-        **given,
-    )
+    window = ItemWindow(ref=map_ref(parent.ref, step), parent=parent.ref, step=step, options=policies.encode(), **given)
     entries = [entry_of(item_run(window, number, {}, clock()), services, clock()) for number in _first(window)]
     if len(services.agenda.put(entries)) < len(entries):
         raise Unavailable(f"the agenda did not accept the first items of map {step!r}; nothing was started, ask again")

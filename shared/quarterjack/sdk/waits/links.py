@@ -38,6 +38,7 @@ from quarterjack.state.waits.park import MAX_WAIT
 from quarterjack.stores.waits import LinkRow
 
 _DAY = 86_400.0  # seconds
+_BASE = re.compile(r"https?://[^\s@/?#]+(?:/[^\s?#]*)?")  # without name, password, query and fragment
 _ID = re.compile(rf"[0-9a-f]{{{ID}}}")
 
 
@@ -171,13 +172,17 @@ def _label(to: object) -> str:
 
 
 def _base(base: object) -> str:
-    try:
-        found = urlsplit(base) if isinstance(base, str) else None
-    except ValueError:  # "https://[": no address
-        found = None
-    if found is None or found.scheme not in ("https", "http") or not found.netloc or found.query or found.fragment:
+    if not isinstance(base, str) or not base.isprintable() or not _BASE.fullmatch(base) or not _has_host(base):
         raise InvalidInput("base", base, "is not the URL of a console", "use e.g. https://jobs.example.com/console")
-    return str(base).rstrip("/")
+    return base.rstrip("/")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        found = urlsplit(url)
+        return found.port != 0 and bool(found.hostname)
+    except ValueError:  # "https://[" and "https://jobs:many" are no addresses
+        return False
 
 
 def _lasts(expires_in: object) -> float:

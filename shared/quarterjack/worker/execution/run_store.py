@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quarterjack.domain.job import check_fit
 from quarterjack.domain.names import parse_run_id
+from quarterjack.domain.policies import Overrides
 from quarterjack.domain.run import RunRow, SiblingRows
 from quarterjack.errors import InvalidInput, NotFound, Permanent, Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
@@ -20,6 +22,13 @@ from quarterjack.worker.stages import LeasedRun
 
 if TYPE_CHECKING:
     from quarterjack.state.waits.window import ItemWindow
+
+
+log = logging.getLogger(__name__)
+
+
+def _unchecked(why: str) -> None:
+    log.warning("jobs.payload_unchecked", extra={"why": why})
 
 
 class RunStore:
@@ -96,33 +105,35 @@ class RunStore:
     def submit_child(self, *, number: int, step: str, job: str, payload: str, options: Mapping[str, Any]) -> None:
         """Submit a child. Raises InvalidInput, Throttled, LimitExceeded, Unavailable."""
         worker = self._worker
-        known = worker.jobs.get(job)
-        if known is not None:
-            check_fit(known, payload)
-            if known.payload_type is not None:
-                known.payload_type.converted(payload, redact=known.policies.redact)
-            options = {"queue": known.queue, **options}
-        request = ChildRequest.of(number=number, step=step, job=job, payload=payload, options=options)
+        self._check_payload(job, payload)
+        policies, queue = self._terms(job, options)
+        request = ChildRequest(number=number, step=step, job=job, payload=payload, policies=policies, queue=queue)
         self._leased.submitted.append(child_ref(self._leased.run.ref, step))
         submit_child(self._leased.run, request, worker.services, worker.clock)
+
+    def _check_payload(self, job: str, text: str) -> None:
+        """Raises InvalidInput for a payload (JSON text) that a submission of the job by a Scheduler would be refused for."""
+        self._worker.terms.payloads.new(job, json.loads(text), text, _unchecked)
+
+    def _terms(self, job: str, options: Mapping[str, Any]) -> tuple[Overrides, str | None]:
+        """Policies and queue of runs of the job: ``options`` are those that its caller gave. Raises InvalidInput, Unavailable."""
+        tenant, terms = self._leased.run.ref.tenant, self._worker.terms
+        policies = terms.policies(tenant, job, Overrides.from_dict(dict(options)))
+        return policies, terms.queue_name(tenant, job, options.get("queue"))
 
     def check_map(self, job: str, at_a_time: int, options: Mapping[str, Any]) -> bool:
         """Whether items of that job have a type or a schema to fit. Raises InvalidInput for what the tenant may not have."""
         from quarterjack.owner.runs.maps import check_map  # noqa: PLC0415 (who maps nothing loads none)
 
-        check_map(self._leased.run.ref.tenant, at_a_time, options, self._worker.services, self._worker.clock())
-        known = self._worker.jobs.get(job)
-        return known is not None and (known.schema is not None or known.payload_type is not None)
+        check_map(self._leased.run.ref.tenant, at_a_time, self._worker.services, self._worker.clock())
+        self._terms(job, options)
+        return self._worker.terms.payloads.looks_at_new(job)
 
     def check_items(self, job: str, payloads: Sequence[str], first: int) -> None:
         """Raises InvalidInput for a payload (JSON text) that the job does not take; ``first``: the index of the first."""
-        known = self._worker.jobs.get(job)
         for index, text in enumerate(payloads, first):
             try:
-                if known is not None:
-                    check_fit(known, text)
-                if known is not None and known.payload_type is not None:
-                    known.payload_type.converted(text, redact=known.policies.redact)
+                self._check_payload(job, text)
             except InvalidInput as problem:
                 field = f"items[{index}]" + problem.field.removeprefix("payload")
                 raise InvalidInput(field, problem.value, problem.problem, problem.remedy) from None
@@ -146,11 +157,10 @@ class RunStore:
         """Begin a map whose items are stored, or check one that has begun; its state. Raises InvalidInput, Unavailable."""
         from quarterjack.owner.runs.maps import begin_map  # noqa: PLC0415 (as above)
 
-        worker, known = self._worker, self._worker.jobs.get(given["job"])
-        if known is not None:
-            options = {"queue": known.queue, **options}
+        worker, (policies, queue) = self._worker, self._terms(given["job"], options)
         self._leased.mapped.append(step)
-        return _map_state(begin_map(self._leased.run, step, options, worker.services, worker.clock, **given))
+        begun = begin_map(self._leased.run, step, policies, worker.services, worker.clock, queue=queue, **given)
+        return _map_state(begun)
 
     def ends(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         """Of these runs those that have ended, by id: ``state``, ``result`` (JSON text or None), ``error``. Raises Unavailable."""

@@ -15,7 +15,7 @@ from quarterjack.errors import ChildFailed, InvalidInput, QuarterjackError
 from quarterjack.state.waits.park import MAX_WAIT
 
 Seconds = float | timedelta
-A_YEAR = f"use a number of seconds or a timedelta, at most {MAX_WAIT // SECOND:,} s"
+_A_YEAR = f"use 0 to {MAX_WAIT // SECOND:,} seconds (366 days), or a timedelta"
 
 
 def heartbeat_ms(given: Seconds) -> int:
@@ -29,8 +29,13 @@ def wait_ms(field: str, seconds: Any) -> int:
     """Milliseconds from now. Raises InvalidInput."""
     value = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_WAIT / SECOND:
-        raise InvalidInput(field, seconds, "is not a time to wait", A_YEAR)
+        remedy = f"{_A_YEAR}; give a point in time as until=" if field == "seconds" else _A_YEAR
+        raise InvalidInput(field, seconds, "is not a time to wait", remedy)
     return round(value * SECOND)
+
+
+def too_far(until: object) -> InvalidInput:
+    return InvalidInput("until", until, "is more than 366 days ahead", "sleep until an earlier time, and then again")
 
 
 def iso(ms: int) -> str:

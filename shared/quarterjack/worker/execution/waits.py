@@ -46,13 +46,13 @@ from quarterjack.state.waits.terms import WaitTerms
 from quarterjack.stores.waits import FAILURE
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.wait_values import (
-    A_YEAR,
     Seconds,
     few_steps,
     heartbeat_ms,
     iso,
     refused_before,
     result_of,
+    too_far,
     wait_ms,
 )
 from quarterjack.worker.stages import LeasedRun, Parked
@@ -100,13 +100,18 @@ class RunWaits:
             raise InvalidInput("seconds", seconds, "is not the one way to say how long", "give either seconds or until")
         given = wait_ms("seconds", seconds) if until is None else to_ms(until, "until")  # a wrong one is no request
         with self._lock:
-            number = sum(request.startswith("sleep ") for request in self._asked) + 1
+            number, place = sum(request.startswith("sleep ") for request in self._asked) + 1, len(self._asked)
+            now, refused = self._store.now(), f"{REFUSED}#sleep {number}"  # no step has that name
+            wake_at = now + given if until is None else given
+            if self._record[place : place + 1] == (refused,) and self.ask(refused):
+                raise too_far(until)
             if self.ask(f"sleep {number}"):
                 return _answer(None)
-            now = self._store.now()
-            wake_at = now + given if until is None else given
             if wake_at - now > MAX_WAIT:
-                raise InvalidInput("until", until, "is more than a year ahead", A_YEAR)
+                self._asked[-1] = (
+                    refused  # a job that goes on is told the same when it is called again, maybe nearer to the time
+                )
+                raise too_far(until)
             if wake_at <= now:
                 return _answer(None)
             raise self.park(SLEEP, wake_at, f"sleeps until {iso(wake_at)}")

@@ -212,6 +212,8 @@ def test_another_batch_with_the_key_is_refused() -> None:
             world.scheduler.submit_all(items, idempotency_key="b", on_end=on_end)
     changed = world.scheduler.submit_all([*notes(2), Submission("note", "other")], idempotency_key="b", on_end="once")
     assert [item.number for item in changed.refused] == [3]
+    of_no_batch = world.scheduler.submit_all(notes(3), idempotency_key="b")
+    assert [type(item.error) for item in of_no_batch.refused] == [KeyReused] * 3
 
 
 # Crashes.
@@ -284,6 +286,19 @@ def test_an_unanswered_claim_is_told_and_a_repeated_call_puts_it() -> None:
     world.live(60)
     assert counts(world) == []
     world.scheduler.submit_all(notes(3), idempotency_key="b", on_end="once")
+    world.live(60)
+    assert [payload["succeeded"] for payload in counts(world)] == [3]
+
+
+def test_an_item_whose_agenda_entry_is_not_accepted_has_no_run_until_the_call_is_repeated() -> None:
+    world, faults = World(), Faults()
+    faults.at("put", skip=1, throttle=[1]).at("put", skip=2, throttle=[0], times=None)  # the timer comes first
+    batch = world.owner(faults).submit_all(notes(3), idempotency_key="b", on_end="once")
+    assert [(item.number, type(item.error)) for item in batch.refused] == [(2, Unavailable)]
+    world.live(60)
+    assert worked(world) == {1: 1, 3: 1}
+    assert counts(world) == []
+    assert world.scheduler.submit_all(notes(3), idempotency_key="b", on_end="once").refused == []
     world.live(60)
     assert [payload["succeeded"] for payload in counts(world)] == [3]
 

@@ -54,7 +54,18 @@ def test_the_links_of_a_run_are_listed_with_their_states_and_without_their_urls(
     assert next(link for link in world.scheduler.list_links(run_id) if link.id == second.id).state == "answered"
 
 
-@pytest.mark.parametrize("base", ["https://[", "https://[x]/console", "ftp://jobs.example.com", "https://", "", 7])
+@pytest.mark.parametrize(
+    "base",
+    [
+        *("https://[", "https://[x]/console", "ftp://jobs.example.com", "https://", "", 7),
+        *(
+            "https://ada:secret@jobs.example.com/console",
+            "https://jobs.example.com/con sole",
+            "https://jobs.example.com/\nx",
+        ),
+        *("https://:8642/console", "https://jobs.example.com:many/console", "https://jobs.example.com/console?a=1"),
+    ],
+)
 def test_what_is_no_address_of_a_console_is_refused(base: Any) -> None:
     with pytest.raises(InvalidInput, match="is not the URL of a console"):
         link_of(*waiting(), base=base)
