@@ -119,8 +119,8 @@ LANE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "what a job has in excess is kept",
-        "sdk/job_checks.py",
-        "given.priority or bounded(own.priority, self._tenant, services, now)",
+        "owner/job_terms.py",
+        "given.priority or bounded(own.priority, tenant, self._services, now)",
         "given.priority or own.priority",
     ),
     (

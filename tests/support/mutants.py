@@ -39,7 +39,7 @@ from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
-from tests.support.wait_mutants import BATCH_MUTANTS, LINK_MUTANTS, UNIQUE_MUTANTS, WAIT_MUTANTS
+from tests.support.wait_mutants import BATCH_MUTANTS, CHILD_MUTANTS, LINK_MUTANTS, UNIQUE_MUTANTS, WAIT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
 
@@ -63,6 +63,7 @@ WAITS = (
     "tests/proof/test_crash_points.py",
     "tests/proof/test_parked.py",
 )
+CHILDREN = ("tests/unit/worker/test_child_terms.py", "tests/unit/worker/test_waits.py")
 LINKS = ("tests/unit/owner/runs/test_links.py",)
 UNIQUE = ("tests/unit/owner/runs/test_unique.py", "tests/unit/state/test_transitions.py", "tests/proof/test_parked.py")
 BATCHES = ("tests/unit/owner/runs/test_batch.py", "tests/proof/test_parked.py")
@@ -1202,6 +1203,7 @@ MUTANTS = (
     *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
     *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
     *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),
+    *(Mutant(*each, CHILDREN) for each in CHILD_MUTANTS),
     *(Mutant(*each, PIPELINES) for each in PIPELINE_MUTANTS),
     Mutant(
         "a definition that replaces another removes a payload that its sender has not seen",

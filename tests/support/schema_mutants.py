@@ -31,14 +31,14 @@ SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "stored payloads of a job with a schema are not read",
-        "owner/payload_checks.py",
+        "owner/job_terms.py",
         "return known.payload_type is not None or known.schema is not None",
         "return known.payload_type is not None",
         _DOORS,
     ),
     (
         "a new payload is checked by its type alone",
-        "owner/payload_checks.py",
+        "owner/job_terms.py",
         "        check_fit(known, text)\n        if known.payload_type is not None:\n            payload =",
         "        if known.payload_type is not None:\n            payload =",
         _DOORS,
@@ -52,14 +52,14 @@ SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "a schema that has changed is not compiled again",
-        "owner/payload_checks.py",
+        "owner/job_terms.py",
         "if before is not published and before != published:",
         "if before is None:",
         _DOORS,
     ),
     (
         "a caller without the job is shown what the job masks",
-        "owner/payload_checks.py",
+        "owner/job_terms.py",
         "schema.check(text, job, hides=published.masks)",
         "schema.check(text, job)",
         _DOORS,
@@ -122,7 +122,7 @@ SCHEMA_MUTANTS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ),
     (
         "the warning comes with each payload",
-        "owner/payload_checks.py",
+        "owner/job_terms.py",
         "            self._has_warned = True\n",
         "            self._has_warned = False\n",
         _DOORS,

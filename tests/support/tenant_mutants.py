@@ -101,8 +101,8 @@ TENANT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the queue of the profile counts for nothing",
-        "sdk/job_checks.py",
-        "        return self._session.services.tenants.governance(self._tenant, self._session.clock()).profile.queue\n",
+        "owner/job_terms.py",
+        "        return self._services.tenants.governance(tenant, self._clock()).profile.queue\n",
         "        return None\n",
     ),
 )

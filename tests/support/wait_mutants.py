@@ -185,6 +185,34 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
 )
 
+# Children as submissions.
+CHILD_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "a child is not held against what its job takes",
+        "worker/execution/run_store.py",
+        "        self._check_payload(job, payload)\n        policies",
+        "        policies",
+    ),
+    (
+        "items are not held against what other workers publish",
+        "worker/execution/run_store.py",
+        "        return self._worker.terms.payloads.looks_at_new(job)\n",
+        "        return self._worker.jobs.get(job) is not None\n",
+    ),
+    (
+        "a map goes to the default queue",
+        "worker/execution/run_store.py",
+        "worker.services, worker.clock, queue=queue, **given)",
+        "worker.services, worker.clock, queue=None, **given)",
+    ),
+    (
+        "a sleep that was refused returns when the job is called again",
+        "worker/execution/waits.py",
+        "if self._next == refused or (",
+        "if (",
+    ),
+)
+
 LINK_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the answer by a link does not check that it is valid",

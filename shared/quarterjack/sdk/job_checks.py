@@ -17,8 +17,7 @@ from quarterjack.domain.tenants.access import Verb, not_served
 from quarterjack.errors import InvalidInput, QuarterjackError
 from quarterjack.jobs import Registry
 from quarterjack.owner.catalogue import JobGrants, KnownNames
-from quarterjack.owner.job_terms import JobTerms
-from quarterjack.owner.payload_checks import PayloadChecks
+from quarterjack.owner.job_terms import JobTerms, PayloadChecks
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.session import Session

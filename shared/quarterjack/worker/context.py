@@ -27,8 +27,7 @@ from quarterjack.domain.message import DeadLetter
 from quarterjack.domain.run import Failure, RunRow
 from quarterjack.domain.times import SECOND
 from quarterjack.owner.catalogue import KnownNames
-from quarterjack.owner.job_terms import JobTerms
-from quarterjack.owner.payload_checks import OwnJobs
+from quarterjack.owner.job_terms import JobTerms, OwnJobs
 from quarterjack.ports.services import Clock, Services
 from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat

@@ -19,7 +19,7 @@ from quarterjack.declare import declaration
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.errors import InvalidInput, JobError, UnknownJobWarning
 from quarterjack.extras import install_remedy
-from quarterjack.owner import payload_checks
+from quarterjack.owner import job_terms
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import schema as engine
 from quarterjack.payload_types.schema import PayloadSchema
@@ -377,7 +377,7 @@ def test_one_that_could_be_read_before_still_counts(shop: Shop) -> None:
 def test_without_the_engine_the_worker_decides_and_that_is_said_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payload_checks, "is_engine_installed", lambda: False)
+    monkeypatch.setattr(job_terms, "is_engine_installed", lambda: False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runs = [shop.unaware.submit("place", BAD) for _ in range(3)]

@@ -13,7 +13,7 @@ from quarterjack import Context, Redact, Registry, Retry, RunState, Scheduler, s
 from quarterjack.declare import declaration
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.catalogue import KnownNames
-from quarterjack.owner.payload_checks import PayloadChecks
+from quarterjack.owner.job_terms import PayloadChecks
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.ready_jobs.http import http_job
 from quarterjack.testing import Harness

@@ -61,5 +61,7 @@ def result_of(child: Child, end: Mapping[str, Any], return_exceptions: bool) -> 
     raise failed
 
 
-def few_steps(steps: Sequence[str]) -> str:
-    return ", ".join(steps[:3]) + (" …" if len(steps) > 3 else "")
+def waits_for(steps: Sequence[str], children: int) -> str:
+    """The reason of a run that waits for so many children, of which these are still open."""
+    text = f"waits for {len(steps):,} of {children:,} children" if children > 1 else "waits for child"
+    return f"{text}: {', '.join(steps[:3])}{' …' if len(steps) > 3 else ''}"

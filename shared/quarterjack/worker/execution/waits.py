@@ -47,13 +47,13 @@ from quarterjack.stores.waits import FAILURE
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.wait_values import (
     Seconds,
-    few_steps,
     heartbeat_ms,
     iso,
     refused_before,
     result_of,
     too_far,
     wait_ms,
+    waits_for,
 )
 from quarterjack.worker.stages import LeasedRun, Parked
 
@@ -89,6 +89,11 @@ class RunWaits:
         return len(self._asked) >= len(self._record)
 
     @property
+    def _next(self) -> str:
+        """What the record has at that place; empty: nothing."""
+        return "" if self.is_new else self._record[len(self._asked)]
+
+    @property
     def parked(self) -> Parked | None:
         """What this slice waits for, once it does."""
         return self._parked
@@ -100,18 +105,14 @@ class RunWaits:
             raise InvalidInput("seconds", seconds, "is not the one way to say how long", "give either seconds or until")
         given = wait_ms("seconds", seconds) if until is None else to_ms(until, "until")  # a wrong one is no request
         with self._lock:
-            number, place = sum(request.startswith("sleep ") for request in self._asked) + 1, len(self._asked)
-            now, refused = self._store.now(), f"{REFUSED}#sleep {number}"  # no step has that name
+            number, now = sum(request.startswith("sleep ") for request in self._asked) + 1, self._store.now()
             wake_at = now + given if until is None else given
-            if self._record[place : place + 1] == (refused,) and self.ask(refused):
+            refused = f"{REFUSED}#sleep {number}"  # no step has that name
+            if self._next == refused or (self.is_new and wake_at - now > MAX_WAIT):
+                self.ask(refused)  # called again, a job is told the same, even if the time is less far ahead then
                 raise too_far(until)
             if self.ask(f"sleep {number}"):
                 return _answer(None)
-            if wake_at - now > MAX_WAIT:
-                self._asked[-1] = (
-                    refused  # a job that goes on is told the same when it is called again, maybe nearer to the time
-                )
-                raise too_far(until)
             if wake_at <= now:
                 return _answer(None)
             raise self.park(SLEEP, wake_at, f"sleeps until {iso(wake_at)}")
@@ -194,8 +195,7 @@ class RunWaits:
 
     def _raise_if_refused(self, step: str) -> None:
         """Raise the error again with which a child was refused before the run parked."""
-        place = len(self._asked)
-        request = self._record[place] if place < len(self._record) else ""
+        request = self._next
         if request.startswith(f"{REFUSED}{step} "):
             self.ask(request)
             raise refused_before(step, request.rpartition(" ")[2])
@@ -217,12 +217,8 @@ class RunWaits:
             open_steps = [child.step for child in children if child.run_id not in self._ends]
             if open_steps:
                 wanted = ranges([self._children[child.step] for child in children])
-                text = (
-                    f"waits for {len(open_steps):,} of {len(children):,} children"
-                    if len(children) > 1
-                    else "waits for child"
-                )
-                raise self.park(CHILDREN + wanted, self._store.now() + MAX_WAIT, f"{text}: {few_steps(open_steps)}")
+                reason = waits_for(open_steps, len(children))
+                raise self.park(CHILDREN + wanted, self._store.now() + MAX_WAIT, reason)
             return _answer([result_of(child, self._ends[child.run_id], return_exceptions) for child in children])
 
     def map(self, job: JobRef, items: Any, options: Mapping[str, Any], **how: Any) -> Any:
