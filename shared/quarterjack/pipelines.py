@@ -20,7 +20,7 @@ from typing import Any, Self, Unpack
 
 from quarterjack.declare import declaration
 from quarterjack.domain.job import JobRef
-from quarterjack.domain.names import PIPELINE
+from quarterjack.domain.names import PIPELINE, check_name
 from quarterjack.domain.options import OptionWords
 from quarterjack.domain.payload import MAX_DEPTH
 from quarterjack.domain.pipelines.handles import Condition, Fire, TaskHandle, Value
@@ -30,6 +30,8 @@ from quarterjack.domain.schedule import Declaration
 from quarterjack.errors import InvalidInput
 from quarterjack.jobs import Registry, default_registry
 from quarterjack.timing import Rule
+
+POLICIES = ("delivery", "start", "priority", "timeout", "deadline")  # of a task, beside retry
 
 
 class Pipeline:
@@ -62,7 +64,11 @@ class Pipeline:
         may hold references. ``policies`` are ``delivery``, ``start``, ``priority``, ``timeout`` and ``deadline`` (from its start on).
         Raises InvalidInput; what the tasks say together is checked when the pipeline is whole.
         """
-        job_name = self._job(job)
+        job_name, unknown = self._job(job), [word for word in policies if word not in POLICIES]
+        if unknown:
+            raise TypeError(
+                f"unexpected keyword argument {unknown[0]!r} of a task; policies are retry, {', '.join(POLICIES)}"
+            )
         words = {"job": job_name, "queue": queue, **overrides(retry=retry, **policies).as_dict()}
         return self._add(name or job_name, words, payload, after, join=join, when=when, optional=optional)
 
@@ -82,10 +88,12 @@ class Pipeline:
 
         It comes after the task whose result ``over`` is. Raises InvalidInput.
         """
-        items = str(over) if isinstance(over, Value) else list(over)
+        if not isinstance(over, (Value, list, tuple)):
+            raise InvalidInput("over", over, "is no list", "give a list, or a reference to one: orders.result")
+        items = str(over) if isinstance(over, Value) else [*over]
         job_name = self._job(job)
         words = {"job": job_name, "map": {"over": items, "at_a_time": at_a_time}}
-        before = [*after, *self._owner_of(over, after)]
+        before = [*_handles(after), *self._owner_of(over, after)]
         return self._add(name or job_name, words, None, before, join=join, when=when, optional=optional)
 
     def pipeline(
@@ -100,7 +108,7 @@ class Pipeline:
         optional: bool = False,
     ) -> TaskHandle:
         """A task that runs another pipeline, as it is defined when the task starts. Raises InvalidInput."""
-        words = {"pipeline": pipeline}
+        words = {"pipeline": check_name(pipeline, "pipeline")}
         return self._add(name or pipeline, words, payload, after, join=join, when=when, optional=optional)
 
     @property
@@ -126,19 +134,13 @@ class Pipeline:
     ) -> TaskHandle:
         if name in self.tasks:
             raise InvalidInput("name", name, "is the name of another task of this pipeline", "give each a name, name=…")
-        for handle in after:
-            if not isinstance(handle, TaskHandle):
-                raise InvalidInput("after", handle, "is no task", "pass what p.task(…) returned, in a list")
-        try:
-            plain = _plain(payload)
-        except RecursionError:
-            problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
-            raise InvalidInput("payload", "…", problem, "flatten it") from None
         when = more.pop("when")
+        if when is not None and not isinstance(when, (Condition, str)):
+            raise InvalidInput("when", when, "is no condition", "compare a reference: when=report.result > 0")
         given = {
             **words,
-            "payload": plain,
-            "after": list(dict.fromkeys(handle.name for handle in after)),
+            "payload": _payload(payload),
+            "after": list(dict.fromkeys(handle.name for handle in _handles(after))),
             "when": when.text if isinstance(when, Condition) else when,
             **more,
         }
@@ -200,11 +202,32 @@ def pipeline(
     return Pipeline(name, registry, place, about)
 
 
+def _handles(after: Any) -> Sequence[TaskHandle]:
+    """The tasks of ``after``. Raises InvalidInput."""
+    if not isinstance(after, (list, tuple)) or not all(isinstance(one, TaskHandle) for one in after):
+        raise InvalidInput(
+            "after", after, "is no list of tasks", "pass what p.task(…) returned, in a list: after=[orders]"
+        )
+    return after
+
+
+def _payload(value: Any) -> Any:
+    """A payload with its references as text. Raises InvalidInput."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        problem = f"has lists and dicts nested more than {MAX_DEPTH} levels deep"
+        raise InvalidInput("payload", "…", problem, "flatten it") from None
+
+
 def _plain(value: Any) -> Any:
-    """A payload with its references as text."""
     match value:
         case Value():
             return str(value)
+        case TaskHandle():
+            raise InvalidInput(
+                "payload", value, "is a task, and no value", f"pass what it returned: {value.name}.result"
+            )
         case Mapping():
             return {key: _plain(inner) for key, inner in value.items()}
         case list() | tuple():

@@ -90,14 +90,14 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a key of a retry may be of another run",
         "stores/waits.py",
-        '(there or {}).get("original") != str(original)',
+        '(there or {}).get("original") != original',
         "there is None",
     ),
     (
         "the marks of a retry are written anew",
         "stores/waits.py",
-        '            put = put_new(RUNS, row | {"original": str(original)})\n',
-        '            put = RowWrite(table=RUNS, row=row | {"original": str(original)})\n',
+        '            put = put_new(RUNS, row | {"original": original})\n',
+        '            put = RowWrite(table=RUNS, row=row | {"original": original})\n',
     ),
     (
         "what a retry takes over expires with the earlier run",
@@ -108,8 +108,8 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a retry runs what has succeeded again",
         "owner/runs/pipelines.py",
-        "take_over(ref, marks, original.ref",
-        "take_over(ref, {}, original.ref",
+        "take_over(ref, marks, what",
+        "take_over(ref, {}, what",
     ),
     (
         "a task that has begun may be skipped",

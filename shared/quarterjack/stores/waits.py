@@ -127,15 +127,15 @@ class Waits:
         for row in self._chunks(batch, marks, now):
             self._tables.write("mark_items", RowWrite(table=RUNS, row=row))
 
-    def take_over(self, ref: RunRef, marks: Mapping[int, str], original: RunRef, now: int) -> bool:
-        """Give a run that repeats another one its first marks, unless it has some; False: these are of another original.
+    def take_over(self, ref: RunRef, marks: Mapping[int, str], original: str, now: int) -> bool:
+        """Give a run its first marks, unless it has some; False: these are of another ``original``: the run that it repeats, and how.
 
         The first hundred have a row even without a mark, so that calls for two originals never mix. Raises Unavailable.
         """
         for row in self._chunks(ref, marks, now, least=[0]):
-            put = put_new(RUNS, row | {"original": str(original)})
+            put = put_new(RUNS, row | {"original": original})
             is_new, there = self._tables.write("take_over", put)  # refused, it brings the row that is there
-            if not is_new and (there or {}).get("original") != str(original):
+            if not is_new and (there or {}).get("original") != original:
                 return False
         return True
 

@@ -503,7 +503,7 @@ def test_a_retry_that_is_called_again_marks_nothing_anew(line: Line) -> None:
     line.broken.clear()
     again = line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again")
     line.world.live(60)
-    line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again", skip=["b"])
+    assert line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again").id == again.id
     row = line.world.services.ledger.read(parse_run_id(again.id))
     assert row is not None
     assert line.world.services.waits.ends(row.ref, [2]) == {2: "S"}
@@ -520,6 +520,8 @@ def test_a_key_repeats_one_run(line: Line) -> None:
     with pytest.raises(KeyReused, match="does not repeat"):
         line.world.scheduler.retry_pipeline(second.run.id, idempotency_key="again")
     assert line.world.scheduler.retry_pipeline(first.run.id, idempotency_key="again").replay_of == first.run.id
+    with pytest.raises(KeyReused, match=r"does not repeat .* without these tasks; use another key"):
+        line.world.scheduler.retry_pipeline(first.run.id, skip=["b"], idempotency_key="again")
 
 
 def test_only_runs_of_pipelines_have_tasks(line: Line) -> None:
@@ -606,6 +608,33 @@ WITHIN_ITSELF.append(WITHIN_ITSELF)
 def test_a_payload_in_code_that_ends_nowhere_is_refused(payload: Any) -> None:
     with pytest.raises(InvalidInput, match="payload='…': has lists and dicts nested more than 64"):
         pipeline("p", registry=World().jobs).task("note", payload=payload)
+
+
+def test_a_mistake_in_code_is_an_error_where_it_is_made() -> None:
+    p = pipeline("p", registry=World().jobs)
+    a: Any = p.task("note", name="a")
+    number: Any = 3
+    wrong: Any = {
+        "after=<TaskHandle a>: is no list of tasks; pass what p.task(…) returned, in a list": {"after": a},
+        "after=['a']: is no list of tasks": {"after": ["a"]},
+        "when=<Value a.result>: is no condition; compare a reference": {"when": a.result},
+        "when=True: is no condition": {"when": True},
+        "payload=<TaskHandle a>: is a task, and no value; pass what it returned: a.result": {"payload": {"x": [a]}},
+    }
+    for problem, words in wrong.items():
+        for act in (p.task, p.pipeline):
+            with pytest.raises(InvalidInput) as refused:
+                act("note", name="b", **words)
+            assert problem in str(refused.value)
+    with pytest.raises(InvalidInput, match="over=3: is no list; give a list, or a reference"):
+        p.map("note", name="b", over=number)
+    with pytest.raises(InvalidInput, match="after=<TaskHandle a>: is no list"):
+        p.map("note", name="b", over=a.result, after=a)
+    with pytest.raises(InvalidInput, match="pipeline=3: is not a valid name"):
+        p.pipeline(number)
+    with pytest.raises(TypeError, match="'foo' of a task; policies are retry, delivery, start"):
+        p.task("note", name="b", foo=1)
+    assert [*p.tasks] == ["a"]
 
 
 def test_a_chain_is_read_in_a_time_that_grows_with_its_length() -> None:

@@ -92,6 +92,9 @@ class TaskHandle:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.name}>"
+
     @property
     def result(self) -> Value:
         """What its job returned; None if it did not succeed."""

@@ -112,8 +112,10 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
 
     def write_marks(run: RunRow) -> None:
         check(run)
-        if not services.waits.take_over(ref, marks, original.ref, context.clock()):
-            raise KeyReused(f"idempotency_key: run {ref} does not repeat {original.ref}; use another key")
+        what = " without ".join([str(original.ref), *map(str, sorted(passed))])
+        if not services.waits.take_over(ref, marks, what, context.clock()):
+            problem = f"run {ref} does not repeat {original.ref} without these tasks"
+            raise KeyReused(f"idempotency_key: {problem}; use another key")
         if marks:
             kept = [task_ref_ for number, task_ref_ in pipeline.refs(services).items() if number in marks]
             services.waits.prolong(None, kept, until=context.clock() + services.retention)
