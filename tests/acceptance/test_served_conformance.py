@@ -14,10 +14,13 @@ from quarterjack.local.cloud import LocalCloud
 from tests.support.api import NIGHTLY, document
 from tests.support.conformance import MODES, checks, generation, lists_for_texts, operations, quietly, schemathesis
 from tests.support.installation.serving import running_server
+from tests.support.parts import in_its_turn
 
 pytestmark = [pytest.mark.check, pytest.mark.cloud]
 
 DOCUMENT = document()
+# A third of them, another one every day: tests/unit/web/test_conformance.py asks all of them each time, without a server between.
+OPERATIONS = [each for each in operations(DOCUMENT) if in_its_turn(" ".join(each), 3)]
 PATIENCE = 60  # seconds for an answer, instead of schemathesis's 10: what is tested is the answer, also where the services are slow
 FOUND = [Phase.generate]  # a request that fails is not shrunk: tens of further ones, each of which may wait as long
 
@@ -46,7 +49,7 @@ def served(local_cloud: LocalCloud) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("method", "path"), operations(DOCUMENT))
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_over_http_are_as_the_document_says(served: Served, method: str, path: str, mode: str) -> None:
     @given(case=served.schema[path][method].as_strategy(generation_mode=generation(mode)))
     @settings(quietly(4), phases=FOUND)
