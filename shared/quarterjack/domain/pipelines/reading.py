@@ -101,13 +101,7 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
     job, pipeline = words.get("job"), words.get("pipeline")
     if (job is None) == (pipeline is None):
         raise InvalidInput("job", job, "is not the one thing that the task runs", "give either a job or a pipeline")
-    retry = words.get("retry")
-    if isinstance(retry, Mapping):
-        known = [one.name for one in fields(Retry)]
-        unknown = [one for one in retry if one not in known]
-        if unknown:
-            raise InvalidInput(f"retry.{unknown[0]}", "…", "is not known here", f"use {', '.join(known)}")
-        retry = Retry(**{one: integral(value) for one, value in retry.items()})
+    retry = _retry(words.get("retry"))
     policies = {one: words[one] for one in _POLICIES if words.get(one) is not None and one != "retry"}
     if isinstance(words.get("map"), Mapping):
         _check_json("map.over", words["map"].get("over"))
@@ -129,6 +123,21 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
         queue=None if queue is None else check_queue(queue),
         policies=overrides(retry=retry, **policies),
     )
+
+
+def _retry(given: Any) -> Retry | None:
+    if given is None or isinstance(given, Retry):
+        return given
+    known = [one.name for one in fields(Retry)]
+    if not isinstance(given, Mapping):
+        raise InvalidInput("retry", given, "is no mapping", "write retry: {max_attempts: 3}")
+    unknown = [one for one in given if one not in known]
+    if unknown:
+        raise InvalidInput(f"retry.{unknown[0]}", "…", "is not known here", f"use {', '.join(known)}")
+    try:
+        return Retry(**{one: integral(value) for one, value in given.items()})
+    except InvalidInput as problem:
+        raise problem.about(f"retry.{problem.field}") from None
 
 
 def _check_json(path: str, value: Any) -> None:
