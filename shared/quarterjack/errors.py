@@ -240,11 +240,10 @@ class Diverged(JobSignal):
     """
 
     def __init__(self, place: int, recorded: str, asked: str | None) -> None:
-        now = "the job has returned without it" if asked is None else f"is {asked!r}"
-        super().__init__(
-            f"request {place} of this run was {recorded!r} before, and {now} now: a job that waits is called again from its "
-            "beginning, and asks for the same in the same order; decide by its payload, by steps and by the answers of its waits"
-        )
+        before, after = (f"{each[:45]}…{each[-34:]}" if len(each) > 80 else each for each in (recorded, asked or ""))
+        now = "the job has returned without it" if asked is None else f"is {after!r}"
+        text = f"request {place} of this run was {before!r} before, and {now} now"  # it fits into what is stored of an error
+        super().__init__(f"{text}: ask for the same in the same order, by payload, steps and answers of waits")
         self.place, self.recorded, self.asked = place, recorded, asked
 
 

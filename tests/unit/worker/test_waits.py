@@ -38,6 +38,14 @@ def started(world: World, job: Callable[[Context, Any], object], **options: Any)
     return run.id
 
 
+def ended_after(world: World, run_id: str) -> str:
+    """The stored error of a run that fails."""
+    world.live(60)
+    failure = run_of(world, run_id).failure
+    assert failure is not None
+    return failure.message
+
+
 def approval(ctx: Context, payload: object) -> object:
     return ctx.wait_for("approval", timeout=3_600)
 
@@ -525,6 +533,18 @@ def test_a_child_that_was_refused_is_refused_again_when_the_job_is_called_again(
     world.live(60)
     assert (run_of(world, run_id).state, run_of(world, run_id).result) == ("SUCCEEDED", "[null]")
     assert told == ["queue", "step"]
+
+
+def test_the_stored_error_of_another_order_names_both_requests_however_long_they_are() -> None:
+    world, calls = World(), list[int]()
+
+    def job(ctx: Context, payload: object) -> object:
+        calls.append(1)
+        return ctx.wait_for(f"{'a' * 190}-{'first' if len(calls) == 1 else 'second'}", timeout=5)
+
+    failure = ended_after(world, started(world, job))
+    assert "-first' before" in failure
+    assert "-second' now: ask" in failure
 
 
 def test_a_sleep_that_is_refused_is_no_request() -> None:

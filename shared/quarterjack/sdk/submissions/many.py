@@ -147,8 +147,14 @@ class BatchMethods(SubmitMethods):
             self._access.check(Verb.SUBMIT, self._checks.named_job(on_end))
             sample = json.loads(counts_of(batch_id, size))
             run, _ = self._ordered(self._checks.job_name(on_end), sample, batch_id, (now, now), Overrides(), None)
-        except InvalidInput as problem:  # about its job, or its payload
-            raise problem.about("on_end") from None
+        except InvalidInput as problem:
+            if not problem.field.startswith("payload"):  # but the job
+                raise problem.about("on_end") from None
+            what, remedy = (
+                f"does not take the counts of a batch ({problem})",
+                f"name a job that takes {', '.join(sample)}",
+            )
+            raise InvalidInput("on_end", self._checks.named_job(on_end), what, remedy) from None
         self._take(RateWord.RUNS)
         return put_batch_run(run, size, self._context)
 

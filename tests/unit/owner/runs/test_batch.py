@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from quarterjack import Retry, RunState, Submission, Tenants
+from quarterjack import Context, Retry, RunState, Submission, Tenants
 from quarterjack.domain.names import parse_run_id
 from quarterjack.errors import Conflict, InvalidInput, KeyReused, Throttled, Unavailable
 from quarterjack.stores.waits import chunk_of
@@ -16,6 +17,11 @@ from quarterjack.testing import Crash
 from tests.support.scenes.world import NOON, Faults, World, at, crash, fails
 
 MOMENTS = ("before", "after")
+
+
+@dataclass
+class Order:
+    id: str
 
 
 def notes(count: int, **policies: Any) -> list[Submission]:
@@ -120,6 +126,21 @@ def test_a_call_that_is_wrong_as_a_whole_writes_nothing(given: dict[str, Any], f
     world = World()
     with pytest.raises(InvalidInput, match=f"^{field}="):
         world.scheduler.submit_all(**given)
+    assert (world.memory.runs(), world.memory.entries()) == ([], [])
+
+
+def test_a_job_that_does_not_take_the_counts_is_refused_as_on_end() -> None:
+    world = World()
+
+    @world.jobs.job("typed")
+    def typed(ctx: Context, payload: Order) -> None: ...
+
+    for on_end in ("typed", typed):
+        with pytest.raises(InvalidInput) as refused:
+            world.scheduler.submit_all(notes(1), on_end=on_end)
+        assert (refused.value.field, refused.value.value) == ("on_end", "typed")
+        assert "payload.id=<missing>" in refused.value.problem
+        assert refused.value.remedy == "name a job that takes batch, cancelled, failed, items, refused, succeeded"
     assert (world.memory.runs(), world.memory.entries()) == ([], [])
 
 
