@@ -481,6 +481,21 @@ def test_a_task_that_has_not_begun_may_be_skipped(line: Line) -> None:
     assert (line.seen(run).run.state, line.ran) == ("SUCCEEDED", ["a", "c"])
 
 
+def test_a_task_that_never_starts_cannot_be_skipped(line: Line) -> None:
+    line.broken.add("a")
+    tasks: Any = {
+        "a": {"job": "ok"},
+        "b": {"job": "ok", "after": ["a"]},
+        "c": {"job": "again", "after": ["b"], "join": "done"},
+    }
+    line.publish(tasks, on_task_failure="continue")
+    seen = line.run(10)
+    assert line.states(seen) == {"a": "DEAD", "b": "SKIPPED", "c": "RETRYING"}
+    with pytest.raises(Conflict, match="task='b': it never starts, since tasks before it did not end as it asks"):
+        line.world.scheduler.skip_task(seen.run.id, "b")
+    assert line.seen(seen).task("b") == seen.task("b")
+
+
 def test_cancelling_a_task_that_was_not_started_changes_nothing(line: Line) -> None:
     """An owner who cancels it tells its end again."""
     line.broken.add("a")

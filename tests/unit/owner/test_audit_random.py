@@ -236,7 +236,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         *[lambda: owner.revoke_link(run, owner.signal_link(run, "go", to="ada", base="https://jobs.example.com").id)]
         * 3,
         lambda: owner.replay_run(run, idempotency_key=token),
-        lambda: owner.trigger("flow", idempotency_key=token),
+        *[lambda: owner.trigger("flow")] * 3,
         lambda: owner.skip_task(flow, chance.choice("bc")),
         lambda: owner.retry_pipeline(flow, skip=chance.choice(([], ["b"])), idempotency_key=token),
         lambda: owner.redrive(chance.choice(failed) if failed else run),

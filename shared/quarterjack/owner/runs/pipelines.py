@@ -77,6 +77,11 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
         raise Conflict(
             f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with {name!r} in skip repeats it without"
         )
+    marks = pipeline.marks(services)
+    if number not in marks and number in decide(pipeline.graph, marks).ends:
+        raise Conflict(
+            f"task={name!r}: it never starts, since tasks before it did not end as it asks; nothing was done"
+        )
     now = clock()
     wanted = replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_SKIPPED, ended_at=now)
     audit = audit_entry(AuditAct.SKIP, str(run.ref), context, task=name)
