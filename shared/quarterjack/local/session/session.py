@@ -14,8 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import QuarterjackError
+from quarterjack.errors import NotFound, QuarterjackError
 from quarterjack.extras import install_remedy
 from quarterjack.local.data_directory import keep, kept_port
 from quarterjack.local.front_door import missing_module, open_front_door
@@ -153,6 +154,7 @@ class LocalSession:
         self._refresh(None)
         runs = {watched.name: self._runs(watched.name, watched.since) for watched in self._program.watched}
         one_offs = [(self._scheduler.get_run(run_id), end) for run_id, end in self._program.ends.items()]
+        self._starts.look_up(self._state_of)
         watched, whole = self._program.watched, self._logs_whole
         return verify(watched, runs, self._starts, upto, one_offs=one_offs, logs_whole=whole)
 
@@ -189,6 +191,12 @@ class LocalSession:
             text = f"{datetime.now().astimezone():%H:%M:%S}  the state is saved again"
             _say(self._console, text)
         self._unsaved = why
+
+    def _state_of(self, run_id: str) -> str | None:
+        try:
+            return str(self._scheduler.with_tenant(parse_run_id(run_id).tenant).get_run(run_id).state)
+        except NotFound:  # its tenant was erased
+            return None
 
     def _runs(self, name: str, after: datetime) -> list[Run]:
         runs: list[Run] = []

@@ -7,7 +7,7 @@ ledger; and the ``run.started`` events of the workers, the only source that show
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
@@ -51,6 +51,9 @@ class WatchedSchedule:
             after = fires[-1]
 
 
+_MOST_ASKED = 1_000
+
+
 @dataclass
 class StartLog:
     """Starts and ends of runs from log events. A run may start again after a retry, a release or a crash."""
@@ -81,6 +84,12 @@ class StartLog:
                 self.over.add(run_id)
             case "run.released" | "lease.lost":
                 self.excused[run_id] += 1
+
+    def look_up(self, state_of: Callable[[str], str | None]) -> None:
+        """Ask the ledger for runs without a logged end, at most 1,000: no worker logs the end of a parked run that is cancelled."""
+        going = [run_id for run_id, state in self.states.items() if state not in TERMINAL]
+        for run_id in going[:_MOST_ASKED]:
+            self.states[run_id] = state_of(run_id) or self.states[run_id]
 
     def crashed(self, process: str) -> None:
         """A process ended during its runs: other workers may start these again."""

@@ -245,3 +245,18 @@ def test_a_long_list_is_cut() -> None:
     text = summary(verdict([], [], upto=100), 100)
     assert text.count("\nmissing: ") == 6
     assert text.endswith("missing: … and 5 more")
+
+
+def test_states_of_runs_without_a_logged_end_are_those_of_the_ledger() -> None:
+    starts, asked = StartLog(), list[str]()
+    for event in (started(10), ended(10), started(20), ended(20, "PARKED"), started(30)):
+        starts.note("worker-1", event)
+
+    def state_of(run_id: str) -> str | None:
+        asked.append(run_id)
+        return "CANCELLED" if run_id == run_id_20 else None
+
+    run_id_20 = run_id(20)
+    starts.look_up(state_of)
+    assert starts.states == {run_id(10): "SUCCEEDED", run_id_20: "CANCELLED", run_id(30): "RUNNING"}
+    assert asked == [run_id_20, run_id(30)]
