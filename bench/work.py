@@ -118,7 +118,7 @@ def measure(
         return figures(cloud, runs, run_all(case, cloud, runs))
 
 
-def cloud_of(case: Work, runs: int) -> StubbedCloud:
+def cloud_of(case: Work, runs: int, *, latency: float = 0.0) -> StubbedCloud:
     """One in whose queue so many runs wait, all due now: a late fire's row is read, because its claim may have been late."""
     due = system_clock()
     sample = Case(case.name, "0 * * * *", payload=case.payload)
@@ -127,7 +127,7 @@ def cloud_of(case: Work, runs: int) -> StubbedCloud:
     revisions = {_owner(n): revision(_owner(n), shard_of(_owner(n)), sample) | job for n in numbers}
     bodies = [message(case, number, due).encode() for number in range(runs)]
     read = waiting(case, due) if case.one_off else None
-    return StubbedCloud(revisions=revisions, run=leased(case, due), read=read, messages=bodies)
+    return StubbedCloud(revisions=revisions, run=leased(case, due), read=read, messages=bodies, latency=latency)
 
 
 def run_all(case: Work, cloud: StubbedCloud, runs: int) -> float:
