@@ -134,12 +134,16 @@ def masked_line(line: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
 
 def own_fields(record: logging.LogRecord, line: Mapping[str, Any]) -> dict[str, Any]:
     """The extra fields of a record. One that would replace a field of the line, such as the run, gets a "_" at its end."""
-    extra = {name: value for name, value in vars(record).items() if name not in _OWN}
-    return {f"{name}_" if _is_taken(name, value, line) else name: value for name, value in extra.items()}
+    return {
+        f"{name}_" if name in line and _is_taken(name, value, line) else name: value
+        for name, value in vars(record).items()
+        if name not in _OWN
+    }
 
 
 def _is_taken(name: str, value: object, line: Mapping[str, Any]) -> bool:
-    return name in line and str(line[name]) != str(value)
+    """Whether a field that is in the line has another value there."""
+    return str(line[name]) != str(value)
 
 
 class KeepRunFields(logging.Filter):
