@@ -12,7 +12,7 @@ from quarterjack.daemon.auditor_hour import audit_hour
 from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.event_sink import with_events
 from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
-from quarterjack.daemon.memory import limit_arenas
+from quarterjack.daemon.memory import keep_imported, limit_arenas
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import SECOND
@@ -58,10 +58,13 @@ def run_ticker(
 
     Figures of each tick go to ``sinks``.
     """
-    services = connect(where) if isinstance(where, Settings) else where
     spread, holder = FanOutConfig(), process_name("ticker")
-    if isinstance(where, Settings):
+    if isinstance(where, Settings):  # this process is a ticker
+        keep_imported()
+        services = connect(where)
         spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
+    else:
+        services = where
     while not stop.is_set():
         started = system_clock()
         try:
@@ -211,6 +214,7 @@ def worker_process(
     Its figures go to ``sinks``, and to OpenTelemetry if this process has loaded the API.
     """
     limit_arenas()
+    keep_imported()
     services = connect(settings)
     queue = declared_name(settings.work_queue)
     if queue is not None:

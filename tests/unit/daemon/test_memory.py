@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 from quarterjack import Registry, RunState, Scheduler
@@ -52,6 +54,32 @@ def test_threads_share_two_arenas_unless_the_operator_says_otherwise() -> None:
     assert arenas("free") > 2
     assert arenas("limited") == 2
     assert arenas("limited", MALLOC_ARENA_MAX="4") == 4
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: roles.worker_process(Settings(), Registry()),
+        lambda: roles.run_ticker(Settings(), stop=threading.Event()),
+    ],
+)
+def test_the_collector_leaves_out_what_a_worker_and_a_ticker_have_imported(
+    begin: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[bool] = []
+
+    def connect(settings: Settings) -> None:
+        left_out.append(gc.get_freeze_count() > 0)
+        raise Unavailable("enough seen")
+
+    monkeypatch.setattr(roles, "connect", connect)
+    gc.unfreeze()
+    try:
+        with pytest.raises(Unavailable):
+            begin()
+    finally:
+        gc.unfreeze()
+    assert left_out == [True]
 
 
 def test_a_worker_limits_them_before_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
