@@ -168,7 +168,9 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     assert witness.problems[:5] == []
     assert sum(hook.made.values()) >= FAULTS
     assert set(hook.made) == {"crash", "fail", "throttle", "lose", "die"}
-    assert results["done"] > ACTS / 2, results
+    assert results["done"] > ACTS * 0.4, (
+        results
+    )  # about half: the ids of runs, and so whom acts meet, are new each time
     assert witness.entries.total() > ACTS / 3
     missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.entries}
     elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend"} | {
