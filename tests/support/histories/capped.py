@@ -10,12 +10,10 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.state.lease import SKEW
 from quarterjack.testing import Detail
-from quarterjack.worker.context import WorkerContext
 
 from tests.support.histories.history import History
 from tests.support.histories.simulator import Faults, Process
 from tests.support.scenes.lease_oracle import Seen
-from tests.support.scenes.limits_oracle import BatonCaps
 
 LIMITS: dict[str, float | str | None] = {"concurrent_runs": 3, "concurrent_runs:once": 1, "concurrency_strict": 1}
 CAPS = {"concurrent_runs": 3, "concurrent_runs:once": 1}
@@ -68,11 +66,6 @@ class Capped(History):
         """Submissions come in bursts."""
         for _ in range(6 if act == "submit" and name != "once" and self.dice.random() < 0.3 else 1):
             super()._act(act, owner, name)
-
-    def _hand(self, process: Process) -> WorkerContext:
-        worker = super()._hand(process)
-        vars(worker.permits)["_caps"] = BatonCaps(self.stage)
-        return worker
 
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)

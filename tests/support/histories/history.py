@@ -22,7 +22,7 @@ from quarterjack.ticker.fan_out import FanOutConfig, group_of
 from quarterjack.ticker.tick import tick
 from quarterjack.worker.context import WorkerContext
 
-from tests.support.histories.simulator import NONE, BatonLock, Faults, Process, Stage
+from tests.support.histories.simulator import NONE, BatonCaps, BatonLock, Faults, Process, Stage
 from tests.support.scenes.lease_oracle import Seen
 from tests.support.scenes.world import NOON
 
@@ -196,6 +196,7 @@ class History:
             process.services, self.jobs, process.clock, wait=process.wait, chance=dice, name=process.name
         )
         vars(worker.heartbeat)["_lock"] = BatonLock(self.stage)
+        vars(worker.permits)["_caps"] = BatonCaps(self.stage)
         return worker
 
     def _work(self, process: Process) -> None:

@@ -1,5 +1,7 @@
 """Histories of pipelines: random graphs whose definitions change, while processes die, and owners cancel, skip, retry and replay.
 
+Tasks have priorities, over queues with lanes; some map a job over a list. In one history of three the tenant has a cap.
+
 The oracle knows the rows of tasks alone, and no mark: a task begins only when its join holds by the rows of the tasks before it; at the
 end, what ran is what the graph of the run's own revision demands; nothing begins after a cancellation has returned; every run ends.
 """
@@ -9,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quarterjack import Context, Retry, Scheduler
-from quarterjack.domain.names import parse_run_id
+from quarterjack import Context, Retry, Scheduler, Tenants
+from quarterjack.domain.names import MAP, parse_run_id
 from quarterjack.domain.pipelines.graph import Graph, Task
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import HOUR
@@ -36,6 +38,7 @@ ACTS = (
 )
 _YOUNG = HOUR  # ms: a run of a pipeline that is younger may go on
 _WIDE = 0.08  # chance that a graph has more tasks than one row has marks
+_CAPPED = 0.33  # chance that the tenant has a cap
 Tasks = dict[str, dict[str, Any]]
 
 
@@ -45,6 +48,7 @@ class Pipelines(History):
     expressions: tuple[str, ...] = ("rate(50 minutes)",)
     between: tuple[int, ...] = (0, 1, 5, 20)
     quiet = 2 * HOUR  # the timer of a wait checks it at intervals that grow
+    priorities = True
 
     def __init__(self, seed: int, faults: Faults) -> None:
         super().__init__(seed, faults)
@@ -58,6 +62,10 @@ class Pipelines(History):
         for name, job in (("good", self._good), ("bad", self._bad), ("maybe", self._maybe)):
             self.jobs.job(name, retry=often)(job)
         self.stage.observer = self._look
+        if self.dice.random() < _CAPPED:
+            limits = {"concurrent_runs": self.dice.randint(2, 5), "concurrent_runs:maybe": 1}
+            Tenants(services=self.reader, clock=lambda: self.stage.now).set("acme", limits=limits)
+            self.stage.count("capped")
 
     # Jobs.
 
@@ -93,13 +101,17 @@ class Pipelines(History):
         task: dict[str, Any] = {"job": dice.choice(("good",) * (40 if wide else 6) + ("bad", "maybe"))}
         if not inner and not wide and dice.random() < 0.12:
             task = {"pipeline": INNER if dice.random() < 0.95 else "nothing"}
+        elif not wide and dice.random() < 0.1:
+            task["map"] = {"over": [*range(dice.randint(0, 4))], "at_a_time": dice.randint(1, 3)}
+        if dice.random() < 0.2:
+            task["priority"] = dice.choice(("high", "low"))
         if after:
             task["after"] = after
             task["join"] = dice.choice(("all", "all", "all", "any", "none_failed", "done"))
             one = dice.choice(after)
             if dice.random() < 0.15:
                 task["when"] = dice.choice((f'{one}.state == "SUCCEEDED"', f"{one}.result == None", "1 > 2"))
-            if dice.random() < 0.2:
+            if dice.random() < 0.2 and "map" not in task:
                 task["payload"] = dice.choice((f"${{{one}.state}}", f"${{{one}.result}}", f"${{{one}.result.n}}"))
         if dice.random() < 0.15:
             task["optional"] = True
@@ -194,6 +206,7 @@ class Pipelines(History):
             run = self.stage.memory.row(lease.ref)
             if run is not None and run.get("parent") is not None:
                 self.stage.count("task runs")
+                self.stage.count("maps", run["job"].startswith(MAP))
                 if lease.fence == 1:
                     self._begun(str(lease.ref), run)
 

@@ -29,6 +29,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.backpressure import Limits
 from quarterjack.testing import Crash, Detail, Hook, Memory
 from quarterjack.testing.memory.queues import MemoryQueue, Stored
+from quarterjack.worker.permits import CapHolding
 
 LIMIT = 300.0  # seconds of real time after which a process that keeps the baton is stuck; a busy machine may give it no core for a minute
 
@@ -244,6 +245,19 @@ class BatonLock:
 
     def __exit__(self, *_: object) -> None:
         self._taken = False
+
+
+class BatonCaps(dict[str, CapHolding]):
+    """What a process has of caps, with locks that hand the baton on."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:
+        if key not in self:
+            vars(holding)["lock"] = BatonLock(self._stage)
+        return super().setdefault(key, holding)
 
 
 @dataclass

@@ -33,9 +33,9 @@ from quarterjack.state.tenants.permits import ALL, EVERYBODY, PERMITS, Concurren
 from quarterjack.stores.tenants.profiles import BELIEVED
 from quarterjack.testing import Detail
 from quarterjack.worker.breakers import BreakerBook, Passage, _Known
-from quarterjack.worker.permits import CapHolding, PermitPool
+from quarterjack.worker.permits import PermitPool
 
-from tests.support.histories.simulator import BatonLock, Process, Stage
+from tests.support.histories.simulator import BatonCaps, Process, Stage
 from tests.support.scenes.lease_oracle import Lease
 
 _KNOWN = 2 * BELIEVED  # ms: one thread reads anew while others go by what is known
@@ -47,19 +47,6 @@ _WINDOW = 5 * MINUTE  # in which acts are counted
 _WAITS = frozenset(
     {"concurrency", "permits_unread", "queue_unwritten", "permits_lapsed", "breaker", "tenant_suspended"}
 )
-
-
-class BatonCaps(dict[str, CapHolding]):
-    """What a process has of caps, with locks that hand the baton on."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__()
-        self._stage = stage
-
-    def setdefault(self, key: str, holding: CapHolding) -> CapHolding:
-        if key not in self:
-            vars(holding)["lock"] = BatonLock(self._stage)
-        return super().setdefault(key, holding)
 
 
 class WatchedPool(PermitPool):
