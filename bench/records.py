@@ -87,7 +87,7 @@ def cost(at_hand: int, jobs: int) -> dict[str, Any]:
     services = stubbed(cloud)
     heartbeat = Heartbeat(services)
     heartbeat.take([_in_flight(number) for number in range(at_hand)])
-    identity = process_identity(_NAME, registry, queue="default", concurrency=10, now=DUE)
+    identity = process_identity(_NAME, registry, app_version=str, queue="default", concurrency=10, now=DUE)
     keeper = RecordKeeper(services, "process", lambda now: identity, lambda: DUE)  # type: ignore[arg-type]
     keeper._heartbeat = heartbeat
     keeper._write()

@@ -16,8 +16,8 @@ from quarterjack.concurrency.pools import RequestStats
 from quarterjack.logs import KeepRunFields, RunFields, log_unhandled, log_unwritable, masked_line, present_run
 from quarterjack.ports.services import Services
 from quarterjack.services import connect
-from quarterjack.settings import Metered, from_environment, metered
-from quarterjack.signals.measurement import Measurement, lines_of
+from quarterjack.settings import from_environment
+from quarterjack.signals.measurement import Measurement, Metered, lines_of, metered
 
 
 def _line(fields: dict[str, Any]) -> str:

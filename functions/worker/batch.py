@@ -17,6 +17,7 @@ from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.stages import LeasedRun
+from quarterjack.worker.versions import OwnVersion
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ def work_off(
     around: Callable[[Mapping[str, str]], AbstractContextManager[object]],
     remaining: Callable[[], float | None],
     keeper: Callable[[], RecordKeeper | None] = lambda: None,
+    own_version: Callable[[], OwnVersion] = OwnVersion,
 ) -> tuple[dict[str, Done], bool]:
     """Run a batch to its end: what is done by message; and whether a job's thread was abandoned: only the process's end ends it.
 
@@ -71,6 +73,7 @@ def work_off(
         threads=_threads,
         breakers=_breakers,
         keeper=keeper(),
+        own_version=own_version(),
     )
     try:
         shell.start()

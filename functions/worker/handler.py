@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity, own_version, registrar_of
 from quarterjack.daemon.worker_shell import tell_unusable_secrets
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import SECOND
@@ -21,6 +21,7 @@ from quarterjack.signals.catalogue import counted
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.worker.stages import LeasedRun
+from quarterjack.worker.versions import OwnVersion
 
 from functions.observe import around_run, emit, logger, metrics, named, services
 from functions.worker.batch import work_off
@@ -55,6 +56,7 @@ def _run(event: dict[str, Any], context: LambdaContext) -> tuple[PartialResponse
         around=around_run,
         remaining=lambda: context.get_remaining_time_in_millis() / SECOND,
         keeper=lambda: _keeper(context.function_name, context.log_stream_name),
+        own_version=_version,
     )
     emit([*_figures().of_starts(begun), *_figures().of_ends(done.values())])
     if abandoned:
@@ -83,8 +85,21 @@ def _keeper(function: str, log_stream: str) -> RecordKeeper:
     """Of the record of this environment, which there is with the history only, and of what it says in the catalogue of jobs."""
     settings, ours = from_environment(), services()
     queue = settings.work_queue or DEFAULT_QUEUE
-    identify = partial(function_identity, function, log_stream, _jobs(), queue=queue) if settings.history else None
-    return RecordKeeper(ours, WorkerKind.FUNCTION, identify, system_clock, catalogue_of(ours, _jobs()))
+    version = _version()
+    identify = partial(function_identity, function, log_stream, _jobs(), app_version=version.name, queue=queue)
+    return RecordKeeper(
+        ours,
+        WorkerKind.FUNCTION,
+        identify if settings.history else None,
+        system_clock,
+        catalogue_of(ours, _jobs()),
+        registrar_of(ours, _jobs(), version, settings),
+    )
+
+
+@cache
+def _version() -> OwnVersion:
+    return own_version(_jobs(), from_environment())
 
 
 def _figures() -> WorkerFigures:

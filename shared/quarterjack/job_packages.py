@@ -1,13 +1,23 @@
-"""Packages of jobs: import one with all its modules, so that its jobs, queues and schedules are registered."""
+"""Packages of jobs: import one with all its modules, so that its jobs, queues and schedules are registered; the name of its version.
+
+The application version of a process is named by its settings, else by the package of its jobs, else by a digest of their files.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import pkgutil
-from pathlib import PurePath
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath
 
+from quarterjack.domain.tenants.app_versions import check_version
 from quarterjack.errors import InvalidInput, JobError, shorten
 from quarterjack.jobs import Registry, default_registry
+
+_DIGITS = 12  # hexadecimal, of a digest
+_LONGEST = 40  # characters of a package's version
 
 
 def check_package(package: object) -> None:
@@ -73,3 +83,56 @@ def load(package: str, registry: Registry = default_registry) -> Registry:
                 f"Declared: {', '.join(queue.name for queue in registry.queues()) or 'none'}"
             )
     return registry
+
+
+def app_version_of(jobs: Registry, named: str | None) -> str:
+    """The name of the version: ``named``, else the version of the package of most jobs, else a digest of its files. Raises InvalidInput."""
+    if named is not None:
+        return check_version(named, "QUARTERJACK_APP_VERSION")
+    package = package_of(jobs)
+    if package is None:
+        return _digest_of(())
+    said = package_version(package)
+    try:
+        return check_version(said)
+    except InvalidInput:  # there is none, or it is no name
+        return _digest_of(_files_of(package))
+
+
+def package_of(jobs: Registry) -> str | None:
+    """The package that most of the jobs are of; None without jobs."""
+    modules = [str(getattr(job.function, "__module__", "")) for job in jobs]
+    packages = [module.partition(".")[0] for module in modules if module]
+    return max(sorted(set(packages)), key=packages.count) if packages else None
+
+
+def package_version(package: str) -> str | None:
+    """The ``__version__`` of a package, or that of the distribution of its name; None if it has neither."""
+    said = getattr(sys.modules.get(package), "__version__", None)
+    if isinstance(said, str):
+        return said[:_LONGEST]
+    from importlib import metadata  # noqa: PLC0415 (slow to import: not on the way to a function's first batch)
+
+    try:
+        return metadata.version(package)[:_LONGEST]
+    except (metadata.PackageNotFoundError, ValueError):
+        return None
+
+
+def _files_of(package: str) -> Iterator[tuple[str, bytes]]:
+    """The Python files of a package or module, by their places in it, in order."""
+    module = sys.modules.get(package)
+    folders = [Path(each) for each in getattr(module, "__path__", ())]
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            yield path.relative_to(folder).as_posix(), path.read_bytes()
+    file = getattr(module, "__file__", None)
+    if not folders and file is not None:
+        yield Path(file).name, Path(file).read_bytes()
+
+
+def _digest_of(files: Iterable[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:_DIGITS]

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
 from quarterjack.domain.names import check_flag, check_name, is_builtin
@@ -26,6 +26,7 @@ from quarterjack.domain.policies import (
 from quarterjack.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
 from quarterjack.domain.queue import Queue as DeclaredQueue
 from quarterjack.domain.redaction import USUAL, Redact, check_redact
+from quarterjack.domain.tenants.app_versions import is_pinned
 from quarterjack.errors import InvalidInput, JobError
 from quarterjack.payload_types import payload_type_of, schema_of, signature_of
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from quarterjack.domain.schedule import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
+VersionWord = Literal["any", "assigned"]
 
 
 class Registry:
@@ -68,6 +70,7 @@ class Registry:
         check: Callable[[Any], object] | None = None,
         redact: Redact = USUAL,
         by_name: bool = False,
+        version: VersionWord | None = None,
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
@@ -81,7 +84,9 @@ class Registry:
         needs the extra ``typed``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
         payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
         and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
-        where the jobs of a tenant are limited, only its full name allows it. Raises InvalidInput, JobError (a second job of that name).
+        where the jobs of a tenant are limited, only its full name allows it. With ``version="assigned"`` a run starts only on workers of
+        its application version, with "any" on all; None: as QUARTERJACK_RUN_ON says. Raises InvalidInput, JobError (a second job of that
+        name).
 
         >>> from dataclasses import dataclass
         >>> from quarterjack import Registry
@@ -112,6 +117,7 @@ class Registry:
         named = None if queue is None else declared_name(check_queue(queue))
         known: dict[str, Any] = {"name": name, "policies": policies, "queue": named, "check": check, "schema": fitted}
         known["by_name"] = check_flag("by_name", by_name)
+        known["pinned"] = None if version is None else is_pinned("version", version)
         around = sys._getframe(1)  # noqa: SLF001 (an annotation may name a class of the function around it)
         names = None if around.f_locals is around.f_globals else dict(around.f_locals)
 

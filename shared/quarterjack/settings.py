@@ -33,7 +33,11 @@ MOST_LOW_AGE = 14 * MOST_AGE  # seconds: as long as SQS keeps a message
 DEFAULT_SHARDS = 16  # 1,000 fires a second with headroom: a shard key takes 450 chain steps a second
 
 CLIENTS = ("quarterjack", "botocore")  # what sends the requests to DynamoDB and SQS
-_WORDS = {"aws_client": CLIENTS, "claim_by": ("partiql", "put")}  # fields with a fixed set of values
+_WORDS = {
+    "aws_client": CLIENTS,
+    "claim_by": ("partiql", "put"),
+    "run_on": ("any", "assigned"),
+}  # fields with a fixed set of values
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 LOG_GROUP = re.compile(r"[A-Za-z0-9_/.#-]{1,512}")
 _BUCKETS = {"bucket": "the stack's output BucketName", "archive_bucket": "the stack's output ArchiveBucketName"}
@@ -47,6 +51,7 @@ _BOUNDS: Mapping[str, tuple[int, float, str]] = {  # of the other fields: least,
     "queue_depth": (0, IN_FLIGHT, "messages"),
     "queue_age": (1, MOST_AGE, "seconds"),
     "low_share": (1, 50, "percent"),
+    "app_version_share": (0, 100, "percent"),
     "low_age": (1, MOST_LOW_AGE, "seconds"),
 }
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -77,6 +82,9 @@ class Settings:
     event_secret: str | None = None  # QUARTERJACK_EVENT_SECRET: a webhook's secret: `secret:NAME`, `parameter:NAME`
     event_networks: str | None = None  # QUARTERJACK_EVENT_NETWORKS: private addresses of webhooks: `10.0.0.0/8`
     jobs: str | None = None  # QUARTERJACK_JOBS: the package whose jobs a worker runs
+    app_version: str | None = None  # QUARTERJACK_APP_VERSION: of a worker's jobs; None: of their package, or a digest
+    app_version_share: int = 100  # QUARTERJACK_APP_VERSION_SHARE: percent of the runs that a new version gets at first
+    run_on: str = "any"  # QUARTERJACK_RUN_ON: `assigned`: runs start on workers of their application version alone
     apply_declarations: bool = False  # QUARTERJACK_APPLY_DECLARATIONS: `on`: a worker that starts applies its @schedule
     work_queue: str | None = None  # QUARTERJACK_WORK_QUEUE: the declared queue that a worker serves; None: the default
     stripes: str | None = None  # QUARTERJACK_STRIPES: of queues with several SQS queues, as in `default=4,reports=2`
@@ -105,17 +113,16 @@ class Settings:
     def __post_init__(self) -> None:
         for name, known in _WORDS.items():
             if getattr(self, name) not in known:
-                problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
-                raise Misconfigured(f"{problem}; use {' or '.join(map(repr, known))}")
+                words = " or ".join(map(repr, known))
+                raise Misconfigured(f"{_variable_of(name)}={getattr(self, name)!r} is not known; use {words}")
         for name in ("history", "apply_declarations"):
             if not isinstance(getattr(self, name), bool):
-                problem = f"{_variable_of(name)}={getattr(self, name)!r} is not known"
-                raise Misconfigured(f"{problem}; use True or False")
-        for name in ("bucket", "archive_bucket"):
+                raise Misconfigured(f"{_variable_of(name)}={getattr(self, name)!r} is not known; use True or False")
+        for name, remedy in _BUCKETS.items():
             value = getattr(self, name)
             if value is not None and not _BUCKET.fullmatch(value):
                 problem = f"{_variable_of(name)}={value!r} is not the name of a bucket"
-                raise Misconfigured(f"{problem}; use {_BUCKETS[name]}, or leave the variable unset")
+                raise Misconfigured(f"{problem}; use {remedy}, or leave the variable unset")
         _check_log_groups(self.log_groups)
         for name, (least, most, unit) in _BOUNDS.items():
             value = getattr(self, name)
@@ -156,21 +163,6 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         if field.name not in ("endpoint", "endpoints", "region"):
             found[field.name] = _read(given, _variable_of(field.name), type(field.default))
     return Settings(**{k: v for k, v in found.items() if v is not None})  # type: ignore[arg-type]
-
-
-@value()
-class Metered:
-    """Who has metrics of its own, beside the total."""
-
-    jobs: frozenset[str] = frozenset()
-    tenants: frozenset[str] = frozenset()
-
-
-def metered(settings: Settings) -> Metered:
-    """The jobs and tenants with metrics of their own."""
-    texts = [(text or "").split(",") for text in (settings.metric_jobs, settings.metric_tenants)]
-    jobs, tenants = (frozenset(filter(None, map(str.strip, names))) for names in texts)
-    return Metered(jobs, tenants)
 
 
 def _check_log_groups(names: str | None) -> None:
@@ -287,8 +279,7 @@ SWITCH = {"on": True, "off": False}
 
 def _read(given: Mapping[str, str], variable: str, kind: type) -> Any:
     """The value of a variable, a text unless ``kind`` is bool or int; None if it is not set. Raises Misconfigured."""
-    text = given.get(variable)
-    if text is None or kind not in (bool, int):
+    if (text := given.get(variable)) is None or kind not in (bool, int):
         return text
     if kind is bool:
         if text not in SWITCH:

@@ -28,6 +28,9 @@ NIGHTLY = {"job": "greet", "expression": "30 2 * * *", "timezone": "Europe/Berli
 BODIES: dict[str, Any] = {
     "freeze": {"until": "2026-06-01T00:00:00Z"},
     "reschedule_run": {"delay": 60},
+    "reassign_run": {"version": "1.4"},
+    "set_latest_version": {"name": "1.4"},
+    "retire_version": {"to": "1.4"},
     "fail": {"error": "boom"},
     "make_link": {"name": "go", "to": "ada", "base": "https://jobs.example.com"},
     "redrive": {"job": "fail"},

@@ -230,7 +230,7 @@ class Story:
             kind=WorkerKind.PROCESS,
             host="h",
             version="0.1",
-            jobs_version="1",
+            app_version="1",
             queue="default",
             concurrency=1,
             jobs=JobNames.of(["work"]),

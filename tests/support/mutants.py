@@ -39,6 +39,7 @@ from tests.support.place_mutants import PLACE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
+from tests.support.version_mutants import VERSION_MUTANTS
 from tests.support.wait_mutants import BATCH_MUTANTS, CHILD_MUTANTS, LINK_MUTANTS, UNIQUE_MUTANTS, WAIT_MUTANTS
 from tests.support.why_mutants import WHY_MUTANTS
 from tests.support.worker_mutants import WORKER_MUTANTS
@@ -76,6 +77,7 @@ PIPELINES = (
     "tests/unit/flow/test_pipeline_costs.py",
     "tests/proof/test_pipeline_histories.py",
 )
+VERSIONS = ("tests/unit/owner/test_app_versions.py", "tests/unit/worker/admission/test_app_versions.py")
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -202,7 +204,7 @@ def sample(mutants: Sequence[Mutant], most: int, turn: int) -> list[Mutant]:
     ]
 
 
-_LEASE = "guard=all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)"
+_LEASE = "guard = all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)"
 
 MUTANTS = (
     # The lease: drop any one clause.
@@ -1200,6 +1202,7 @@ MUTANTS = (
     *(Mutant(*each, GRANTED) for each in GRANT_MUTANTS),
     *(Mutant(*each, WAITS) for each in WAIT_MUTANTS),
     *(Mutant(*each, MAPS) for each in MAP_MUTANTS),
+    *(Mutant(*each, VERSIONS) for each in VERSION_MUTANTS),
     *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
     *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
     *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),

@@ -46,7 +46,7 @@ _LEASE = {"state": "RUNNING", "lease_token": "t1"}
 _PARKED = _HELD | {"state": "PARKED", "slices": 1, "wait_no": 2, "awaits": "signal:a", "parked_at": NOON}
 
 SITUATIONS: dict[str, Row] = {
-    "queued": _WAITS | {"state": "QUEUED"},
+    "queued": _WAITS | {"state": "QUEUED"} | {"app_version": "1.0"},
     "retrying": _HELD | {"state": "RETRYING", "reason": "failed"},
     "continued": _HELD | {"state": "CONTINUED", "slices": 1},
     "parked": _PARKED | {"not_before": NOON, "wake_at": NOON},  # its time has come
@@ -128,6 +128,8 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         ),
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
         "reschedule": (build(before_start.reschedule, revision=2, due=NOW), {"queued", "queued, cancel asked"}),
+        "reassign": (build(before_start.reassign, version="1.0"), WAITING - ASKED),
+        "wait for version": (build(before_start.wait_for_version, version="1.0", served_by="1.0"), {"queued"}),
         "resubmit": (
             build(before_start.resubmit, revision=2, parked=False, order=AN_ORDER),
             {"queued", "queued, cancel asked"},

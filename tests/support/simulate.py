@@ -44,6 +44,7 @@ from tests.support.histories.rich import Brief, Rich
 from tests.support.histories.shrink import about, shrink
 from tests.support.histories.simulator import CALM, HOSTILE, ROUGH, WILD, Faults
 from tests.support.histories.spread import Spread
+from tests.support.histories.versions import Versions
 
 
 class Patient(Filling):
@@ -70,6 +71,7 @@ ALONE: dict[str, type[History]] = {
     "purged": Purged,
     "parked": Parked,
     "pipelines": Pipelines,
+    "versions": Versions,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

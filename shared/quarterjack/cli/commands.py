@@ -64,6 +64,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "jobs": CommandEntry("Show the jobs that workers know.", "installation.machinery"),
         "workers": CommandEntry("Show the worker processes and functions.", "installation.machinery"),
         "queues": CommandEntry("Show the queues.", "installation.machinery"),
+        "versions": CommandEntry(
+            "Show the application versions, and choose the one that new runs are assigned to.", "installation.versions"
+        ),
         "tenants": CommandEntry("Show and change tenants: their jobs, limits and grants.", "installation.tenants"),
         "secrets": CommandEntry(
             "List, set and delete the secrets of the tenant (--tenant), which its runs read.", "installation.tenant"

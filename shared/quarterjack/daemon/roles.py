@@ -23,8 +23,8 @@ from quarterjack.jobs import Registry
 from quarterjack.owner.job_terms import check_declared
 from quarterjack.ports.services import Services
 from quarterjack.services import connect, system_clock
-from quarterjack.settings import Settings, metered
-from quarterjack.signals.measurement import Measurement
+from quarterjack.settings import Settings
+from quarterjack.signals.measurement import Measurement, metered
 from quarterjack.signals.reports import (
     of_burial,
     of_events_round,
@@ -238,6 +238,7 @@ def worker_process(
         queue=queue,
         max_memory=max_memory,
         keeps_record=settings.history,
+        settings=settings,
         alongside=alongside,
         figures=ProcessFigures(
             [*sinks, *loaded_open_telemetry(service_of(settings))],

@@ -17,7 +17,13 @@ from quarterjack import logs
 from quarterjack.daemon.figures import ProcessFigures
 from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.daemon.memory import check_limit, resident
-from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, process_identity
+from quarterjack.daemon.worker_record import (
+    RecordKeeper,
+    catalogue_of,
+    own_version,
+    process_identity,
+    registrar_of,
+)
 from quarterjack.daemon.worker_shell import WorkerShell, tell_unusable_secrets
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import BATCH, DEFAULT_QUEUE, LOW_SHARE, percentages
@@ -28,6 +34,7 @@ from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Services
 from quarterjack.posix import check_posix
 from quarterjack.services import system_clock
+from quarterjack.settings import Settings
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
@@ -80,7 +87,9 @@ class WorkerProcess:
         keeps_record: bool = True,
         alongside: Callable[[threading.Event], object] | None = None,
         figures: ProcessFigures | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        """``settings`` say its application version; None: that of its jobs."""
         check_posix("a worker")
         if max_memory is not None:
             check_limit(max_memory)
@@ -100,13 +109,23 @@ class WorkerProcess:
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
-        identify = partial(process_identity, name, jobs, queue=self.queue, concurrency=concurrency)
-        said = identify if keeps_record else None
-        keeper = RecordKeeper(services, WorkerKind.PROCESS, said, system_clock, catalogue_of(services, jobs))
+        version = own_version(jobs, settings or Settings())
+        identify = partial(
+            process_identity, name, jobs, app_version=version.name, queue=self.queue, concurrency=concurrency
+        )
+        keeper = RecordKeeper(
+            services,
+            WorkerKind.PROCESS,
+            identify if keeps_record else None,
+            system_clock,
+            catalogue_of(services, jobs),
+            registrar_of(services, jobs, version, settings or Settings()),
+        )
         self._shell = WorkerShell(
             services,
             jobs,
             name=name,
+            own_version=version,
             keeper=keeper,
             around=lambda ids: logs.RunFields(**ids),
             remaining=lambda: 0.0 if self._stopping.is_set() else None,  # then a job that checkpoints goes on elsewhere

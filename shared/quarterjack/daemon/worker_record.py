@@ -6,26 +6,29 @@ A process writes when it starts, every 20 s, and when it has left. A Lambda envi
 a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old, or a message was of a job that
 it does not know. An idle one writes nothing.
 
-Beside its record it publishes which jobs it knows (owner/catalogue.py), which is a read an hour, and a write if nobody else has made it.
+Beside its record it publishes which jobs it knows (owner/catalogue.py), which is a read an hour, and a write if nobody else has made it;
+and it registers its application version (owner/app_versions.py).
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.domain.job import Job
 from quarterjack.domain.job_catalogue import JobSet, PublishedJob, sets_of
 from quarterjack.errors import QuarterjackError
+from quarterjack.job_packages import app_version_of, package_of, package_version
 from quarterjack.jobs import Registry
+from quarterjack.owner.app_versions import VersionRegistrar
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.ports.services import Clock, Services
+from quarterjack.settings import Settings
 from quarterjack.state.worker_record import (
     KEY,
     NEWS,
@@ -48,6 +51,7 @@ from quarterjack.worker.admission.admit import UNKNOWN
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import Heartbeat
 from quarterjack.worker.stages import ReceivedMessage
+from quarterjack.worker.versions import OwnVersion
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +68,11 @@ class RecordKeeper:
         identify: Callable[..., WorkerIdentity] | None,
         clock: Clock,
         catalogue: CataloguePublisher | None = None,
+        registrar: VersionRegistrar | None = None,
     ) -> None:
-        """``identify(now=…)`` is called once, in the thread of the first write: it may read files. None: only ``catalogue`` is kept."""
+        """``identify(now=…)`` is called once, in the thread of the first write: it may read files. None: there is no record."""
         self._services, self._kind, self._identify, self._clock = services, kind, identify, clock
-        self._catalogue = catalogue
+        self._catalogue, self._registrar = catalogue, registrar
         self._identity: WorkerIdentity | None = None
         self._threads = ThreadCache()  # its own: a run never waits for it
         self._writing = threading.Lock()  # held while a write is under way
@@ -143,6 +148,8 @@ class RecordKeeper:
             _guarded(partial(self._write_record, stopped=stopped), "worker.record_not_written")
         if self._catalogue is not None and not stopped:
             _guarded(partial(self._catalogue.publish, self._clock()), "jobs.not_published")
+        if self._registrar is not None and not stopped:
+            _guarded(partial(self._registrar.register, self._clock()), "version.not_registered")
 
     def _write_record(self, *, stopped: bool) -> None:
         row = self._row(stopped=stopped)
@@ -214,7 +221,7 @@ def catalogue_of(services: Services, jobs: KnownJobs) -> CataloguePublisher | No
 
 def job_sets(jobs: Registry, now: int) -> Sequence[JobSet]:
     """What a process with these jobs says in the catalogue."""
-    return list(sets_of(map(_published, jobs), _version_of(jobs), now))
+    return list(sets_of(map(_published, jobs), _package_version(jobs), now))
 
 
 def _published(job: Job) -> PublishedJob:
@@ -226,14 +233,16 @@ def _published(job: Job) -> PublishedJob:
     return PublishedJob.of(job, schema, fit)
 
 
-def process_identity(name: str, jobs: KnownJobs, *, queue: str, concurrency: int, now: int) -> WorkerIdentity:
+def process_identity(
+    name: str, jobs: KnownJobs, *, app_version: Callable[[], str], queue: str, concurrency: int, now: int
+) -> WorkerIdentity:
     """What a worker process says of itself."""
     return WorkerIdentity(
         name=name,
         kind=WorkerKind.PROCESS,
         host=socket.gethostname(),
         version=VERSION,
-        jobs_version=_version_of(jobs),
+        app_version=app_version() or None,
         queue=queue,
         concurrency=concurrency,
         jobs=_names(jobs),
@@ -241,14 +250,16 @@ def process_identity(name: str, jobs: KnownJobs, *, queue: str, concurrency: int
     )
 
 
-def function_identity(function: str, log_stream: str, jobs: KnownJobs, *, queue: str, now: int) -> WorkerIdentity:
+def function_identity(
+    function: str, log_stream: str, jobs: KnownJobs, *, app_version: Callable[[], str], queue: str, now: int
+) -> WorkerIdentity:
     """What an execution environment of a Lambda function says of itself: its log stream is its name."""
     return WorkerIdentity(
         name=log_stream,
         kind=WorkerKind.FUNCTION,
         host=function,
         version=VERSION,
-        jobs_version=_version_of(jobs),
+        app_version=app_version() or None,
         queue=queue,
         jobs=_names(jobs),
         started_at=now,
@@ -259,19 +270,25 @@ def _names(jobs: KnownJobs) -> JobNames:
     return JobNames.of(jobs.names()) if isinstance(jobs, Registry) else JobNames()
 
 
-def _version_of(jobs: KnownJobs) -> str | None:
-    """The version of the package that most of the jobs are of: its ``__version__``, or that of the distribution of its name."""
-    modules = [str(getattr(job.function, "__module__", "")) for job in jobs] if isinstance(jobs, Registry) else []
-    packages = [module.partition(".")[0] for module in modules if module]
-    if not packages:
-        return None
-    package = max(sorted(set(packages)), key=packages.count)
-    said = getattr(sys.modules.get(package), "__version__", None)
-    if isinstance(said, str):
-        return said[:40]
-    from importlib import metadata  # noqa: PLC0415 (slow to import: not on the way to a function's first batch)
+def own_version(jobs: KnownJobs, settings: Settings) -> OwnVersion:
+    """The application version of a process with these jobs."""
+    if not isinstance(jobs, Registry):
+        return OwnVersion()
+    pinned = settings.run_on == "assigned"
+    some = any(pinned if job.pinned is None else job.pinned for job in jobs)
+    return OwnVersion(name=cache(partial(app_version_of, jobs, settings.app_version)), pinned=pinned, some=some)
 
-    try:
-        return metadata.version(package)[:40]
-    except (metadata.PackageNotFoundError, ValueError):
+
+def _package_version(jobs: Registry) -> str | None:
+    """The version of the package that most of the jobs are of, if it has one."""
+    package = package_of(jobs)
+    return None if package is None else package_version(package)
+
+
+def registrar_of(
+    services: Services, jobs: KnownJobs, version: OwnVersion, settings: Settings
+) -> VersionRegistrar | None:
+    """Registers the application version of this process; None if its jobs are not known."""
+    if not isinstance(jobs, Registry):
         return None
+    return VersionRegistrar(services, version.name, settings.app_version_share / 100)

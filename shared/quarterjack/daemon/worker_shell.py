@@ -26,6 +26,7 @@ from quarterjack.worker.execution.executor import ThreadedExecutor
 from quarterjack.worker.execution.settle import release_run
 from quarterjack.worker.pipeline import start_batches
 from quarterjack.worker.stages import LeasedRun
+from quarterjack.worker.versions import OwnVersion
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class WorkerShell:
         threads: ThreadCache | None = None,
         keeper: RecordKeeper | None = None,
         breakers: BreakerBook | None = None,
+        own_version: OwnVersion | None = None,
     ) -> None:
         """``keeper`` keeps the worker's record; None: nobody does."""
         self._report, self._keeper = report, keeper
@@ -70,6 +72,7 @@ class WorkerShell:
             isolated=isolated,
             threads=threads or ThreadCache(),
             breakers=breakers or BreakerBook(),
+            own_version=own_version or OwnVersion(),
         )
 
     def start(self) -> None:

@@ -68,6 +68,9 @@ class AuditAct(StrEnum):
     SET_SECRET = "set-secret"  # noqa: S105 (asked for: the entry is written before Parameter Store is)
     DELETE_SECRET = "delete-secret"  # noqa: S105 (likewise)
     RESET_BREAKER = "reset-breaker"
+    SET_VERSION = "set-version"  # an application version became the latest
+    RETIRE_VERSION = "retire-version"
+    REASSIGN = "reassign"  # a run to another application version
 
 
 AuditActWord = (
@@ -112,6 +115,9 @@ AuditActWord = (
         "set-secret",
         "delete-secret",
         "reset-breaker",
+        "set-version",
+        "retire-version",
+        "reassign",
     ]
 )
 

@@ -32,6 +32,7 @@ class Job:
     payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
     by_name: bool = False  # its payload decides what it does: a profile has to name it, without `*`
     schema: FittedPayload | None = None  # what its payload has to fit, beside its type
+    pinned: bool | None = None  # whether its runs start on workers of their version alone; None: as the setting says
 
 
 def check_fit(job: Job, text: str) -> None:

@@ -112,6 +112,7 @@ class RunRow:
     queue: str | None = None  # one-off only: name of its declared queue; None: the default one
     act: str | None = None  # skipped by its owner only: token of that call
     actor: str | None = None  # who triggered, replayed, skipped or cancelled it, or the claimed actor who submitted it
+    app_version: str | None = None  # application version that it is assigned to
     skipped: int | None = None  # a row of several missed fires only: their number
     skipped_until: int | None = None  # the same: UTC ms of the last of them; ``due`` is the first
     backfill: str | None = None  # id of the backfill that it belongs to
@@ -162,9 +163,20 @@ class RunRow:
 
 
 def child_row(
-    ref: RunRef, parent: RunRef, number: int, *, job: str, overrides: str | None, queue: str | None, now: int
+    ref: RunRef,
+    parent: RunRef,
+    number: int,
+    *,
+    job: str,
+    overrides: str | None,
+    queue: str | None,
+    app_version: str | None,
+    now: int,
 ) -> RunRow:
-    """The row of a child that may start at once, without its payload. ``number``: among the children of its parent; ``now``: UTC ms."""
+    """The row of a child that may start at once, without its payload.
+
+    ``number``: among the children of its parent; ``app_version``: that of its parent; ``now``: UTC ms.
+    """
     return RunRow(
         ref=ref,
         state=RunState.QUEUED,
@@ -175,6 +187,7 @@ def child_row(
         created_at=now,
         overrides=overrides,
         queue=queue,
+        app_version=app_version,
         parent=str(parent),
         child_no=number,
     )

@@ -79,7 +79,7 @@ def _read_revisions(
             keys.append((entry, revision_key(entry)))
         except ValueError as problem:
             counts += failed_at(entry, problem)
-    answer = context.services.schedules.revisions({key for _, key in keys})
+    answer = context.services.schedules.revisions({key for _, key in keys}, context.clock())
     found, orphans = [], []
     for entry, key in keys:
         if key in answer.found:

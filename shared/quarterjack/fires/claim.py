@@ -14,6 +14,7 @@ from quarterjack.domain.policies import Overrides, Priority, Start
 from quarterjack.domain.queue import lane_for
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Revision
+from quarterjack.domain.tenants.app_versions import AppVersions
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.context import FireContext, FireCounts, TickCounts, find_revision, sends
 from quarterjack.ports.queues import OutgoingMessage, WorkQueue
@@ -136,7 +137,7 @@ class FireClaim:
         """By what a circuit breaker may have held it back: tenant, job, and UTC ms."""
         return self.revision.tenant, self.revision.definition.job, self.fire
 
-    def run(self, now: int) -> RunRow:
+    def run(self, now: int, versions: AppVersions) -> RunRow:
         """The row that claims it."""
         return RunRow(
             ref=self.ref,
@@ -146,6 +147,7 @@ class FireClaim:
             due=self.fire,
             not_before=self.fire,
             created_at=now,
+            app_version=versions.assigned(str(self.ref)),
         )
 
 
@@ -166,8 +168,8 @@ def materialise(claims: Sequence[FireClaim], context: FireContext) -> Materialis
     services, clock = context.services, context.clock
     context.write_budget.take(len(claims), (claim.fire for claim in claims), clock())
     result, now = MaterialiseResult(), clock()
-    by_ref = {claim.ref: claim for claim in claims}
-    runs = {ref: claim.run(now) for ref, claim in by_ref.items()}
+    by_ref, versions = {claim.ref: claim for claim in claims}, services.tenants.app_versions.current(now)
+    runs = {ref: claim.run(now, versions) for ref, claim in by_ref.items()}
     to_send: list[RunRef] = []
     counts = FireCounts()
     pending = list(by_ref)

@@ -126,6 +126,11 @@ CALLS: Mapping[str, Call] = {
     "verify_audit": _call(About.ALL, Verb.READ_AUDIT),
     "resend": _call(About.INSTALLATION, Verb.RESEND),
     "rebuild_history": _call(About.INSTALLATION, Verb.REBUILD_HISTORY),
+    "list_application_versions": _call(About.SOME, Verb.READ_INSTALLATION),
+    "get_latest_application_version": _call(About.SOME, Verb.READ_INSTALLATION),
+    "set_latest_application_version": _call(About.INSTALLATION, Verb.SET_VERSION),
+    "retire_application_version": _call(About.INSTALLATION, Verb.SET_VERSION),
+    "reassign_run": _call(About.RUN, Verb.RETRY),
     # The tenant, and what all tenants share.
     "freeze": _call(About.ALL, Verb.FREEZE),
     "thaw": _call(About.ALL, Verb.FREEZE),

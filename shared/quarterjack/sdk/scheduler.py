@@ -8,6 +8,7 @@ from quarterjack.sdk.history.audit import AuditMethods
 from quarterjack.sdk.history.diagnosis import DiagnosisMethods
 from quarterjack.sdk.history.finding import FindMethods
 from quarterjack.sdk.history.statistics import HistoryMethods
+from quarterjack.sdk.history.versions import VersionMethods
 from quarterjack.sdk.pipelines.pipelines import PipelineMethods
 from quarterjack.sdk.schedules.bulk import BulkMethods
 from quarterjack.sdk.schedules.declared import DeclarationMethods
@@ -35,6 +36,7 @@ class Scheduler(
     HistoryMethods,
     DiagnosisMethods,
     AuditMethods,
+    VersionMethods,
 ):
     """One tenant's schedules and runs.
 

@@ -82,6 +82,7 @@ class Run:
     )
     parent: str | None = None  # id of the run whose job submitted it with ctx.submit, or that starts after its batch
     unique: str | None = None  # the unique key that it was submitted with
+    app_version: str | None = None  # the application version that it is assigned to
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
     actor: str | None = (

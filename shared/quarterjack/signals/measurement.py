@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from quarterjack.settings import Settings
+from quarterjack.values import value
+
 STAND_INS = 100  # values of a distribution that are sent of many: what one line of CloudWatch's format takes
 
 
@@ -86,3 +89,17 @@ def lines_of(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
         lines.setdefault((*words, seen[*words, each.name]), []).append(each)
         seen[*words, each.name] += 1
     return list(lines.values())
+
+
+@value()
+class Metered:
+    """Who has metrics of its own, beside the total."""
+
+    jobs: frozenset[str] = frozenset()
+    tenants: frozenset[str] = frozenset()
+
+
+def metered(settings: Settings) -> Metered:
+    """The jobs and tenants with metrics of their own."""
+    texts = (settings.metric_jobs, settings.metric_tenants)
+    return Metered(*(frozenset(filter(None, map(str.strip, (text or "").split(",")))) for text in texts))

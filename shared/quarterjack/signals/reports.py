@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunState
-from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import counted, measured
-from quarterjack.signals.measurement import Measurement, stand_ins
+from quarterjack.signals.measurement import Measurement, Metered, stand_ins
 
 if TYPE_CHECKING:  # a function loads the modules of its own role only
     from quarterjack.auditor.log_closing import ClosingReport

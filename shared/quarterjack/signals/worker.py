@@ -10,9 +10,8 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.policies import Policies, Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS
-from quarterjack.signals.measurement import Kind, Measurement
+from quarterjack.signals.measurement import Kind, Measurement, Metered
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.start import delay_for
 from quarterjack.worker.context import Done, KnownJobs

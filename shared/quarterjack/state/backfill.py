@@ -18,6 +18,7 @@ from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.policies import Policies
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Head, ScheduleState
+from quarterjack.domain.tenants.app_versions import AppVersions
 from quarterjack.domain.times import MINUTE
 from quarterjack.values import value
 
@@ -204,13 +205,23 @@ def is_free(run: RunRow) -> bool:
     return run.is_terminal and run.unstarted
 
 
-def claim_of(backfill: StoredBackfill, fire: int, *, revision: int, defined_by: int, job: str, now: int) -> RunRow:
+def claim_of(
+    backfill: StoredBackfill,
+    fire: int,
+    *,
+    revision: int,
+    defined_by: int,
+    job: str,
+    versions: AppVersions,
+    now: int,
+) -> RunRow:
     """The row that claims a fire under the schedule's current ``revision``.
 
     It has the key of a live fire, so no fire runs twice; it may start at once.
     """
+    ref = ref_of(backfill, fire)
     return RunRow(
-        ref=ref_of(backfill, fire),
+        ref=ref,
         state=RunState.QUEUED,
         revision=revision,
         job=job,
@@ -221,6 +232,7 @@ def claim_of(backfill: StoredBackfill, fire: int, *, revision: int, defined_by: 
         payload_ref=backfill.payload_ref,
         backfill=backfill.id,
         defined_by=defined_by,
+        app_version=versions.assigned(str(ref)),
     )
 
 

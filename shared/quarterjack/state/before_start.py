@@ -28,6 +28,7 @@ from quarterjack.state.transition import (
     up_to_revision,
 )
 
+UNSERVED = "waits for a worker of version "  # and its name: the reason of a run whose application version has no worker
 OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
 OF_ORDER = (
     "due",
@@ -67,6 +68,25 @@ def take_over(
         },
         already=all_of(same_revision(revision), NEVER_LEASED, Absent("backfill")),
     )
+
+
+def reassign(*, version: str) -> Transition:
+    """A run that waits is assigned to another application version."""
+    waiting = all_of(READY, NOT_CANCELLED)
+    return Transition(
+        name="reassign",
+        to=None,
+        guard=waiting,
+        changes={"app_version": version},
+        already=all_of(waiting, Compare("app_version", "=", version)),
+    )
+
+
+def wait_for_version(*, version: str, served_by: str) -> Transition:
+    """The row of a run that waits says that no worker of the version is there by which its own is served, mostly itself."""
+    waiting = all_of(READY, Compare("app_version", "=", version))
+    changes: Mapping[str, Change] = {"reason": f"{UNSERVED}{served_by}"}
+    return Transition(name="wait_for_version", to=None, guard=waiting, changes=changes, already=waiting)
 
 
 def revive(*, claim: RunRow) -> Transition:

@@ -80,10 +80,11 @@ def lease(
     first: bool = False,
     backfill: str | None = None,
     published: int | None = None,
+    bound_to: str | None = None,
 ) -> Transition:
     """A worker leases the run of this revision and backfill. ``steal``: an abandoned run may be leased too (never with at-most-once).
 
-    ``published`` is when its message was sent (UTC ms; None: not known).
+    ``published`` is when its message was sent (UTC ms; None: not known). ``bound_to``: only a run of this application version.
 
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
@@ -91,10 +92,13 @@ def lease(
     startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
     untouched = _NEVER_FENCED if first else Compare("attempt", "<", max_attempts)
     counted = _FIRST if first else _COUNTED
+    guard = all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)
+    if bound_to is not None:
+        guard = all_of(guard, Compare("app_version", "=", bound_to))
     return Transition(
         name="lease",
         to=RunState.RUNNING,
-        guard=all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable),
+        guard=guard,
         changes={
             "state": RunState.RUNNING,
             "max_attempts": max_attempts,

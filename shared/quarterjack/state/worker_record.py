@@ -127,7 +127,7 @@ class WorkerIdentity:
     kind: WorkerKind
     host: str  # host name, or name of the function
     version: str  # of this package
-    jobs_version: str | None = None  # of the package of its jobs, if it has one
+    app_version: str | None = None  # its application version
     queue: str = DEFAULT_QUEUE  # that it receives from
     concurrency: int | None = None  # runs at the same time; None: as many as Lambda gives it
     jobs: JobNames = field(default_factory=JobNames)
@@ -247,7 +247,7 @@ def parse_record(body: Mapping[str, Any]) -> WorkerRow:
         name=str(body["name"]),
         host=str(body["host"]),
         version=str(body["version"]),
-        jobs_version=body.get("jobs_version"),
+        app_version=body.get("app_version"),
     )
     given = {name: body[name] for name in _OWN if name in body}
     runs, unknown = tuple(map(_parse_run, body["runs"])), _parse_unknown(body.get("unknown", {}))

@@ -54,7 +54,7 @@ _NUMBERS = (
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
-    *("parent", "awaits", "asked", "unique"),
+    *("parent", "awaits", "asked", "unique", "app_version"),
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 

@@ -89,9 +89,12 @@ class ScheduleStore:
 
     # Reads.
 
-    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
-        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys."""
-        return self.revisions_freezes_profiles(keys, (), 0)
+    def revisions(self, keys: Iterable[RevisionKey], now: int = 0) -> RevisionBatch:
+        """Revisions in batches, and the freezes of the tenants whose ``freeze_key`` is among the keys.
+
+        With ``now`` (UTC ms), in the same requests, the application versions.
+        """
+        return self.revisions_freezes_profiles(keys, (), now)
 
     def revisions_freezes_profiles(
         self, keys: Iterable[RevisionKey], tenants: Collection[str], now: int

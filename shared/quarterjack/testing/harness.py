@@ -17,6 +17,7 @@ from typing import Any
 from quarterjack.domain.job_catalogue import PublishedJob, sets_of
 from quarterjack.domain.message import decode
 from quarterjack.domain.notice import SCHEDULE_EVENTS, Notice
+from quarterjack.domain.tenants.app_versions import check_share, check_version
 from quarterjack.domain.times import HOUR, MINUTE, SECOND, from_ms, to_ms
 from quarterjack.errors import InvalidInput, Unreadable
 from quarterjack.fires.context import LOOKAHEAD
@@ -24,6 +25,7 @@ from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.job_packages import registry_of
 from quarterjack.jobs import Registry
+from quarterjack.owner.app_versions import register
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.ports.queues import RawMessage
@@ -37,6 +39,7 @@ from quarterjack.testing.memory.peripherals import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.tick import tick
 from quarterjack.worker.delivery.visibility import Heartbeat
+from quarterjack.worker.versions import OwnVersion
 
 
 class BeatingClock(ManualClock):
@@ -76,7 +79,8 @@ class Harness:
     ``jobs`` is a Registry or the name of a package to load; None takes what ``@job`` registered. ``at`` is when the test begins
     (aware). ``seed`` sets the jitter of retries. With ``events`` it publishes events, as an installation that has a target for them.
     Its ``scheduler`` is strict: a job that is not among ``jobs`` is refused. ``tenants`` are the profiles of the same installation.
-    ``secrets`` are those of the tenant, by name; ``set_secret`` sets one later, or another tenant's.
+    ``secrets`` are those of the tenant, by name; ``set_secret`` sets one later, or another tenant's. ``app_version`` is that of its
+    workers, which they register; ``deploy`` changes it.
     ``dynamodb`` is boto3's client of the tables that jobs write to in ``ctx.transaction``: of moto, or of a local DynamoDB.
 
     ``scheduler.run_logs`` has what is logged meanwhile: like a worker, Quarterjack's loggers, and so ``ctx.logger``, log from INFO on then.
@@ -109,6 +113,7 @@ class Harness:
         events: bool = False,
         dynamodb: Any = None,
         secrets: Mapping[str, str] | None = None,
+        app_version: str | None = None,
     ) -> None:
         known = registry_of(jobs)
         self._beating = BeatingClock(at)
@@ -133,7 +138,10 @@ class Harness:
             tenant, jobs=known, strict=True, patience=0, services=self._services, clock=self.clock
         )
         self.tenants = Tenants(services=self._services, clock=self.clock)
+        self._jobs = known
         self._hands = [self._hand(queue, known, random.Random(seed)) for queue in (None, *queues)]
+        if app_version is not None:
+            self.deploy(app_version)
         self._beating.heartbeats += [hand.worker.heartbeat for hand in self._hands]
         self._target = self.clock()
         self._ticked = self.clock() - MINUTE
@@ -187,6 +195,12 @@ class Harness:
     def heartbeat(self) -> None:
         """Send the workers' heartbeats now, not only every 20 s: a job's progress is written, and its cancellation is read."""
         self._beating.beat()
+
+    def deploy(self, app_version: str, *, share: float = 1.0) -> None:
+        """Workers are of this application version from now on; a new one gets a ``share`` of the runs. Raises InvalidInput."""
+        register(check_version(app_version), check_share(share), self._services, self.clock())
+        own = OwnVersion(name=lambda: app_version, some=any(job.pinned for job in self._jobs))
+        self._hands = [replace(hand, worker=replace(hand.worker, own_version=own)) for hand in self._hands]
 
     def set_secret(self, name: str, value: str, *, tenant: str | None = None) -> None:
         """Store a tenant's secret, for ``ctx.secret(name)`` and ``Secret(tenant=name)``. Raises InvalidInput."""

@@ -15,6 +15,7 @@ from quarterjack.apply import schema
 from quarterjack.arguments import FURTHEST
 from quarterjack.domain.names import integral
 from quarterjack.domain.schedule import Declaration
+from quarterjack.domain.tenants.app_versions import VERSION_PATTERN
 from quarterjack.domain.tenants.profile import SHARED
 from quarterjack.domain.times import SECOND
 from quarterjack.web.urls import HOLDER_PATTERN, NAME_PATTERN, RUN_PATTERN, cursor_of_url, name_of_url, run_of_url
@@ -53,6 +54,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(strict=True), BeforeValidator(integral)]
 SoMany = Annotated[int, Field(strict=True, ge=1, le=1_000_000), BeforeValidator(integral)]
 Seconds = Annotated[float, Field(strict=True)]
+VersionName = Annotated[str, Field(pattern=f"^{VERSION_PATTERN}$", examples=["2.4.1"])]
 LONGEST_DELAY = FURTHEST // SECOND
 Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
@@ -111,6 +113,7 @@ def _key(
 
 Holder = Annotated[str, Depends(_holder)]
 CallbackToken = Annotated[str, Path(pattern=r"^qjt_[A-Za-z0-9_-]{1,1200}$", description="as the job has handed it out")]
+VersionPath = Annotated[str, Path(pattern=f"^{VERSION_PATTERN}$", description="name of the application version")]
 TaskName = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,79}$", description="name of the task")]
 LinkId = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", description="the `id` of the link")]
 ScheduleName = Annotated[str, Depends(_name)]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, create_model
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.sdk.history.audit import AuditEntry
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
+from quarterjack.sdk.history.versions import ApplicationVersion
 from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, WorkerRun
 from quarterjack.sdk.history.workers import TickerStatus
 from quarterjack.sdk.pipelines.views import PipelineRun, TaskRun
@@ -63,6 +64,7 @@ CHAIN = shape(ChainView)
 WORKER = shape(Worker)
 QUEUE = shape(QueueView, add={"depth": (int | None, "messages that wait or are in flight", lambda one: one.depth)})
 JOB = shape(JobView)
+APP_VERSION = shape(ApplicationVersion)
 AUDIT_ENTRY = shape(AuditEntry)
 DAY_STATS = shape(DayStats)
 HOURLY = shape(HourlyOutcomes)

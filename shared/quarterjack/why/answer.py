@@ -105,6 +105,7 @@ class Cause(StrEnum):
     NO_WORKER = "no_worker"  # no worker of the queue is there
     BUSY = "busy"  # all slots of the queue's workers are taken
     UNKNOWN_JOB = "unknown_job"  # no worker knows the job
+    VERSION = "version"  # no worker of its application version is there
     SHARED_QUEUE = "shared_queue"  # workers that do not know the job receive from its queue, too
     NOT_GRANTED = "not_granted"  # the tenant may not run the job
     DEADLINE = "deadline"

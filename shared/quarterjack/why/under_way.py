@@ -17,7 +17,7 @@ from quarterjack.why.facts import Facts, not_known, of_revision, of_run
 from quarterjack.why.holds import freeze_ahead
 from quarterjack.why.no_run import Judgement, absence_of, clock_change
 from quarterjack.why.timeline import active_at, closing_entry, who_closed
-from quarterjack.why.workers import of_job, of_queue, of_worker
+from quarterjack.why.workers import of_job, of_queue, of_version, of_worker
 
 VANISHED = "WorkerVanished"  # kind of the failure of an attempt whose worker was not heard of
 CLOSED = {
@@ -40,7 +40,7 @@ def queued(facts: Facts, run: RunRow) -> Judgement:
     waits = span(facts.now - run.due)
     said = [of_run(run, f"It has been due for {waits}, since {exact(run.due)}, and has not started. {claimed}.")]
     said += claim_delay(facts, run)
-    said += of_job(facts, run)
+    said += [*of_version(facts, run), *of_job(facts, run)]
     frozen = [] if waits_in_turn(run) else list(freeze_ahead(facts))
     return Verdict.WAITING, [*said, *(frozen or start_delay(facts, run, facts.now))]
 
@@ -137,6 +137,7 @@ def not_leased(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         text = f"It has been ready for {span(waits)}, since {show(run.not_before)}, and no worker has leased it."
         yield of_run(run, text, Cause.QUEUE if waits > LATE and not frozen else None)
         if not frozen:
+            yield from of_version(facts, run)
             yield from of_queue(facts, run)
     yield from of_job(facts, run)
     yield from frozen

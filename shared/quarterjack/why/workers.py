@@ -8,6 +8,7 @@ from quarterjack.domain.job_catalogue import nearest
 from quarterjack.domain.names import few
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
+from quarterjack.state.before_start import UNSERVED
 from quarterjack.state.worker_record import OWN_QUEUE, WorkerKind, WorkerRow, WorkerState
 from quarterjack.why.answer import Cause, Sentence, count, show
 from quarterjack.why.facts import Facts, not_known
@@ -30,6 +31,23 @@ def of_job(facts: Facts, run: RunRow) -> Iterator[Sentence]:
 
 def _is_unknown(facts: Facts, run: RunRow) -> bool:
     return facts.delivery.catalogue is not None and facts.delivery.catalogue.knows(run.job) is False
+
+
+def of_version(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """That no worker is there of the application version that a run waits for."""
+    if run.reason is None or not run.reason.startswith(UNSERVED):
+        return
+    version = run.reason.removeprefix(UNSERVED)
+    of_it = [row for row in facts.delivery.workers or () if row.identity.app_version == version]
+    seen = "has a record"
+    if of_it:
+        last = max(of_it, key=lambda row: row.seen_at)
+        seen = f"has been heard of since {show(last.seen_at)}: the last one was {last.identity.name}"
+    text = (
+        f"It starts only on workers of application version {version}, and none {seen}. `quarterjack runs reassign` gives it another "
+        "version, `quarterjack versions retire` does so for all runs of the version."
+    )
+    yield Sentence(text=text, source=_SOURCE, cause=Cause.VERSION)
 
 
 def of_queue(facts: Facts, run: RunRow) -> Iterator[Sentence]:

@@ -33,6 +33,7 @@ from quarterjack.worker.breakers import BreakerBook
 from quarterjack.worker.delivery.visibility import DeleteBuffer, Heartbeat
 from quarterjack.worker.permits import PermitPool
 from quarterjack.worker.stages import AnyMessage, AttemptResult, EndedRun, LeasedRun, Outcome
+from quarterjack.worker.versions import OwnVersion, VersionsSeen
 
 BRIEF = 0.5  # seconds
 PATIENCE = 25.0  # seconds that a suspect waits for the quarantine before its message goes back
@@ -135,6 +136,8 @@ class WorkerContext:
     threads: ThreadCache = field(default_factory=ThreadCache)  # that batches and jobs run in
     quarantine: CrashQuarantine = field(default_factory=CrashQuarantine)  # of runs whose worker vanished
     breakers: BreakerBook = field(default_factory=BreakerBook)  # of the tenants whose runs it starts
+    own_version: OwnVersion = field(default_factory=OwnVersion)
+    versions_seen: VersionsSeen = field(default_factory=VersionsSeen)  # of other workers
     instants: Instants = field(default_factory=Instants)  # that runs wait for which were leased ahead
     abandoned: threading.Event = field(default_factory=threading.Event)  # set when a job's thread was left running
 

@@ -50,7 +50,9 @@ class Manned(Rich):
                 self._keepers[key][0]._write()
 
     def _keeper(self, process: Process, worker: Any) -> RecordKeeper:
-        identify = partial(process_identity, process.name, self.jobs, queue=DEFAULT_QUEUE, concurrency=self.at_hand)
+        identify = partial(
+            process_identity, process.name, self.jobs, app_version=str, queue=DEFAULT_QUEUE, concurrency=self.at_hand
+        )
         jobs = catalogue_of(self._quiet, self.jobs)
         keeper = RecordKeeper(self._quiet, WorkerKind.PROCESS, identify, process.clock, jobs)
         keeper._heartbeat = worker.heartbeat

@@ -203,6 +203,16 @@ CASES: tuple[Case, ...] = (
     case("heartbeat", V.SIGNAL, lambda on, of: on.heartbeat(callback_token(of.run, "go"))),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
+    case("reassign_run", V.RETRY, lambda on, of: on.reassign_run(of.run, "1")),
+    case(
+        "list_application_versions", V.READ_INSTALLATION, lambda on, _: on.list_application_versions(), about_job=False
+    ),
+    case(
+        "get_latest_application_version",
+        V.READ_INSTALLATION,
+        lambda on, _: on.get_latest_application_version(),
+        about_job=False,
+    ),
     case("upsert_pipeline", (V.CREATE, V.SUBMIT), lambda on, of: on.upsert_pipeline(pipeline_of(of)), about_job=False),
     case("list_pipelines", V.READ_SCHEDULES, lambda on, _: on.list_pipelines(), about_job=False),
     case("pipeline_run", V.READ_RUNS, lambda on, of: on.pipeline_run(of.run)),
@@ -257,6 +267,18 @@ CASES: tuple[Case, ...] = (
 )
 OF_INSTALLATION: tuple[Case, ...] = (
     case("resend", V.RESEND, lambda on, _: on.resend(dry_run=True), about_job=False),
+    case(
+        "set_latest_application_version",
+        V.SET_VERSION,
+        lambda on, _: on.set_latest_application_version("1"),
+        about_job=False,
+    ),
+    case(
+        "retire_application_version",
+        V.SET_VERSION,
+        lambda on, _: on.retire_application_version("1", to="2"),
+        about_job=False,
+    ),
     case("rebuild_history", V.REBUILD_HISTORY, lambda on, _: on.rebuild_history(since=at(-60)), about_job=False),
     case("list_runs", V.READ_RUNS, lambda on, of: on.list_runs(job=of.job, all_tenants=True), about_job=False),
     case("list_running", V.READ_RUNS, lambda on, _: on.list_running(all_tenants=True), about_job=False),

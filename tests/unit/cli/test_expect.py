@@ -27,6 +27,7 @@ SEARCHES = {
         "keys list",
         "secrets list",
         "breakers list",
+        "versions list",
     ),
 }
 
@@ -65,6 +66,7 @@ FRUITLESS = [
     ("runs cancel --schedule s --yes", "no run matches that has not ended"),
     ("dead list", "no dead run matches; without --since only the last 24 hours"),
     ("dead redrive --job note", "no dead run matches"),
+    ("versions list", "no worker has registered a version"),
     ("resend --all-tenants --dry-run", "no run should have a message in a queue now"),
     ("dead purge --job note --until -1h --yes", "no dead run matches"),
     ("audit list --actor nobody", "no audit entry matches"),

@@ -200,7 +200,7 @@ class TestCommands:
 
     def test_a_duration_may_not_be_seconds_alone_nor_a_time_in_a_form_of_its_own(self) -> None:
         numbers = {word for word, shown in _parameters() if "<float" in shown or "<datetime" in shown}
-        assert numbers == {"--rate"}
+        assert numbers == {"--rate", "--share"}
         named = {"--since", "--until", "--after", "--before", "--at", "--from"}
         assert {word for word, shown in _parameters() if word in named and "TIME" not in shown} == set()
 

@@ -32,7 +32,7 @@ def test_a_worker_that_leaves_is_shown_when_asked_for(said: Say, local_settings:
     worker = make_worker(services, jobs, system_clock, wait=lambda seconds: None, name="w1")
 
     def identify(now: int) -> WorkerIdentity:
-        return process_identity("w1", jobs, queue="default", concurrency=3, now=now)
+        return process_identity("w1", jobs, app_version=str, queue="default", concurrency=3, now=now)
 
     keeper = RecordKeeper(services, WorkerKind.PROCESS, identify, system_clock)
     Scheduler(settings=local_settings).submit("shop.mail")
@@ -60,7 +60,7 @@ def test_what_runs_now_is_listed_without_a_schedule(said: Say, local_settings: S
 
     @jobs.job("long")
     def long(ctx: Context, payload: object) -> None:
-        identity = process_identity("w1", jobs, queue="default", concurrency=1, now=system_clock())
+        identity = process_identity("w1", jobs, app_version=str, queue="default", concurrency=1, now=system_clock())
         keeper = RecordKeeper(services, WorkerKind.PROCESS, lambda now: identity, system_clock)
         keeper._heartbeat = worker.heartbeat
         keeper._write()

@@ -79,9 +79,9 @@ def keeper_of(world: World, worker: WorkerContext, kind: WorkerKind = WorkerKind
     """The keeper of a worker's record, begun."""
     jobs, services = worker.jobs, worker.services
     if kind is WorkerKind.PROCESS:
-        identify = partial(process_identity, worker.name, jobs, queue="default", concurrency=10)
+        identify = partial(process_identity, worker.name, jobs, app_version=str, queue="default", concurrency=10)
     else:
-        identify = partial(function_identity, "fn", STREAM, jobs, queue="default")
+        identify = partial(function_identity, "fn", STREAM, jobs, app_version=str, queue="default")
     keeper = RecordKeeper(services, kind, identify, world.clock)
     keeper.begin(worker.heartbeat, name=worker.name)
     return keeper
@@ -436,7 +436,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(world: World) -> None:
 
 def publishing(world: World, faults: Faults, kind: WorkerKind, *, keeps_record: bool = True) -> RecordKeeper:
     worker = world.worker(faults)
-    identify = partial(process_identity, "w", worker.jobs, queue="default", concurrency=1)
+    identify = partial(process_identity, "w", worker.jobs, app_version=str, queue="default", concurrency=1)
     catalogue = catalogue_of(worker.services, worker.jobs)
     keeper = RecordKeeper(worker.services, kind, identify if keeps_record else None, world.clock, catalogue)
     keeper.begin(worker.heartbeat, name="w")

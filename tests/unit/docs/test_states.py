@@ -39,6 +39,8 @@ GIVEN: dict[str, Any] = {
     "parked": False,
     "order": a_run(payload="1"),
     "token": "t",
+    "version": "1",
+    "served_by": "1",
     "worker": "w",
     "max_attempts": 3,
     "act": "a",
@@ -87,6 +89,7 @@ def rows(state: RunState) -> Iterator[Row]:
             "skipped": 7,
             "skipped_until": NOON,
             "wait_no": 1,
+            "app_version": "1",
             "wake_at": NOON + 1,
         }
         row |= {"cancel_requested": True} if cancelled else {}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from quarterjack import Registry, RunState, Scheduler
 from quarterjack.auditor.audit import audit
+from quarterjack.domain.tenants.app_versions import AppVersions
 from quarterjack.fires.claim import FireClaim
 from quarterjack.fires.context import FireContext
 from quarterjack.logs import RunLogger
@@ -179,7 +180,7 @@ def test_the_auditor_reports_runs_at_instants_that_are_no_fires_any_more() -> No
     tick(place.services, clock=place.clock, holder="ticker")
     (entry,) = place.memory.entries()
     (revision,) = place.services.schedules.revisions([("acme/half-hourly", 1)]).found.values()
-    odd = FireClaim(revision, entry.due - 17 * 60_000 - 3_600_000).run(place.clock())
+    odd = FireClaim(revision, entry.due - 17 * 60_000 - 3_600_000).run(place.clock(), AppVersions())
     place.services.ledger.claim([odd])
     place.worker("first").work()
     report = audit(place.services, clock=place.clock)

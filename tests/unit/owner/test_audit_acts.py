@@ -11,6 +11,7 @@ from quarterjack import Run, Scheduler
 from quarterjack.declare import declaration
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.schedule import Declaration
+from quarterjack.owner.app_versions import register
 
 from tests.support.scenes.world import World, at
 
@@ -89,6 +90,11 @@ def purged(scene: Scene) -> Act:
     return lambda owner: owner.purge(job="bad")
 
 
+def reassigned(scene: Scene) -> Act:
+    register("1.0", 1.0, scene.world.services, scene.world.clock())
+    return lambda owner: owner.reassign_run(scene.waiting.id, "1.0")
+
+
 def thawed(scene: Scene) -> Act:
     scene.world.owner().acting_as("alice").freeze(at(9_000))
     return lambda owner: owner.thaw()
@@ -148,6 +154,7 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "signal": (lambda scene: lambda owner: owner.signal(scene.waiting.id, "go", {"n": 1}), ["signal"]),
     "revoke link": (revoked, ["revoke-link"]),
     "reschedule": (lambda scene: lambda owner: owner.reschedule(scene.waiting.id, at=at(900)), ["reschedule"]),
+    "reassign": (reassigned, ["reassign"]),
     "replay": (
         lambda scene: lambda owner: owner.replay_run(scene.ended.id, idempotency_key="k"),
         ["replay"],
@@ -198,8 +205,8 @@ def test_what_changes_something_has_its_line_and_what_changes_nothing_has_none(n
 def test_the_table_has_every_act() -> None:
     told = {act for _, acts in ACTS.values() for act in acts}
     of_tenants = {
-        act for act in map(str, AuditAct) if act.endswith(("-tenant", "-key", "-secret", "-breaker"))
-    }  # see sdk/tenants
+        act for act in map(str, AuditAct) if act.endswith(("-tenant", "-key", "-secret", "-breaker", "-version"))
+    }  # see sdk/tenants, test_app_versions.py
     of_tenants |= {"grant", "revoke"}
     by_others = {"complete", "retire", "deny"}  # the system does it, or it is no act
     # Every call sends, or makes a link, and so has its entry: runs/test_resend.py, console/test_answer_links.py.

@@ -81,11 +81,11 @@ def test_a_worker_says_which_messages_it_gave_back(world: World) -> None:
 
 
 def test_a_worker_is_shown_with_all_it_says(world: World) -> None:
-    tell(world, runs=[at_hand("acme/a#1")], jobs_version="2.1", concurrency=4)
+    tell(world, runs=[at_hand("acme/a#1")], app_version="2.1", concurrency=4)
     (worker,) = world.scheduler.workers().items
     assert (worker.name, worker.kind, worker.state, worker.host) == ("w", "process", WorkerState.BUSY, "h")
     assert (worker.queue, worker.concurrency, worker.jobs, worker.more_jobs) == ("default", 4, ("note",), 0)
-    assert (worker.version, worker.jobs_version) == ("1", "2.1")
+    assert (worker.version, worker.app_version) == ("1", "2.1")
     assert (worker.started_at, worker.last_seen_at) == (at(-60), START)
     assert (worker.given_back, worker.given_back_at, worker.unknown_jobs) == (0, None, ())
     assert [(run.id, run.job, run.started_at) for run in worker.runs] == [("acme/a#1", "note", START)]

@@ -26,9 +26,8 @@ from quarterjack.historian.archive import CompactionReport
 from quarterjack.historian.deliver import DeliveryReport
 from quarterjack.historian.page_compaction import PageCompactionReport
 from quarterjack.ports.queues import WorkDepth
-from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS, counted, measured
-from quarterjack.signals.measurement import Emitter, Measurement, lines_of, stand_ins
+from quarterjack.signals.measurement import Emitter, Measurement, Metered, lines_of, stand_ins
 from quarterjack.signals.reports import (
     of_audit,
     of_burial,

@@ -12,9 +12,8 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.ports.queues import OutgoingMessage
-from quarterjack.settings import Metered
 from quarterjack.signals.catalogue import METRICS
-from quarterjack.signals.measurement import Emitter, Measurement
+from quarterjack.signals.measurement import Emitter, Measurement, Metered
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.testing import Crash

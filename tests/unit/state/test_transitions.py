@@ -183,6 +183,8 @@ LIFE = [
     "cancel",
     "request cancel",
     "hasten",
+    "reassign",
+    "wait for version",
     "expire",
     "exhaust",
     "lose",

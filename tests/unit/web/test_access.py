@@ -23,7 +23,15 @@ def all_routes(api: Api) -> list[tuple[str, str]]:
 
 def filled(path: str, tenant: str = "default") -> str:
     return path.format(
-        tenant=tenant, name="nightly", run="AAAA", backfill="b", key="crm.1", token=TOKEN, link="0" * 12, task="t"
+        tenant=tenant,
+        name="nightly",
+        run="AAAA",
+        backfill="b",
+        key="crm.1",
+        token=TOKEN,
+        link="0" * 12,
+        task="t",
+        version="1",
     )
 
 

@@ -280,7 +280,7 @@ def test_the_example_of_every_body_is_accepted(document: dict[str, Any]) -> None
         for kind, content in operation.get("requestBody", {}).get("content", {}).items():
             waits = with_tasks if "tasks" in path else waiting.pop() if "{run}" in path else waiting[0]
             names = {"tenant": "default", "name": "a", "run": run_in_url(waits.id), "backfill": "b", "key": "crm.1"}
-            names["task"] = "report.mail"
+            names |= {"task": "report.mail", "version": "1.4"}
             names["token"] = callback_token(waits.id, "approval")
             body = json.dumps(_example_of(content["schema"], document))
             answer = lenient.client.request(method, path.format(**names), content=body, headers={"Content-Type": kind})

@@ -43,6 +43,7 @@ ABSENT = {
     "token": callback_token("default/~nothing#once", "approval"),
     "link": "0" * 12,
     "task": "report",
+    "version": "7.0",
 }
 MAKES = "put_schedule"  # one of one's own, of whatever name
 NAMING = [
@@ -76,7 +77,7 @@ def installed(*, is_granted: bool) -> Shared:
     run = next(run for run in boss.harness.runs() if run.schedule == "team/good")
     there = {"name": "team~good", "run": run_in_url(run.id), "backfill": str(backfill.id), "key": "crm.1"}
     there["token"] = callback_token(run.id, "approval")
-    there["link"], there["task"] = "1" * 12, "extract"
+    there["link"], there["task"], there["version"] = "1" * 12, "extract", "1.4"
     return Shared(ann, there)
 
 

@@ -37,6 +37,7 @@ def granted(*, to: str, can: list[str], jobs: list[str] | None = None) -> tuple[
         "token": callback_token(run["id"], "go"),
         "link": "0" * 12,
         "task": "report",
+        "version": "1.4",
     }
 
 

@@ -57,6 +57,7 @@ def refusals() -> list[tuple[str, Response]]:  # noqa: C901 (one loop for each p
     api = Api(actor=Actor(name="alice@acme", operator=True))
     api.put("/schedules/nightly", NIGHTLY, 201)
     run = api.post("/runs", {"job": "fail", "payload": {}}, 201)["url_id"]
+    api.harness.deploy("1.4")
     api.harness.advance(minutes=3)
     right = {"tenant": "default", "name": "nightly", "run": run, "holder": "default"}
     found = list[tuple[str, Response]]()

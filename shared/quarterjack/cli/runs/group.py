@@ -139,6 +139,16 @@ def reschedule(
 
 
 @app.command()
+def reassign(
+    shell: Shell,
+    run_id: RunId,
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Name of an application version.")],
+) -> None:
+    """Assign a waiting run to another application version, whose workers start it."""
+    shell.show(shell.scheduler.reassign_run(run_id, version))
+
+
+@app.command()
 def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
     shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, **payload_of(payload)))

@@ -58,6 +58,7 @@ def show_workers(call: PageCall) -> Response:
         address=call.address("workers", **here, cursor=call.param("cursor")),
         more=call.further(page.cursor, "workers", **here),
         own_queue=OWN_QUEUE,
+        versions=part(call.scheduler.list_application_versions),
     )
 
 

@@ -46,6 +46,7 @@ class Verb(StrEnum):
     READ_ARCHIVE = "read-archive"  # every transition of runs
     RESEND = "resend"  # send waiting runs to the work queues again: a grant of the installation only
     REBUILD_HISTORY = "rebuild-history"  # write the history anew: a grant of the installation only
+    SET_VERSION = "set-version"  # make an application version the latest: a grant of the installation only
     READ_TENANT = "read-tenant"  # its profile, and its API keys without their texts
     GRANT = "grant"  # give and take the grants and API keys of one tenant
     SECRETS = "secrets"  # list, set and delete the secrets of one tenant; nobody reads them but its runs
@@ -77,6 +78,7 @@ _OPERATOR = _VIEWER | {
     Verb.PURGE,
     Verb.FREEZE,
     Verb.RESEND,
+    Verb.SET_VERSION,
 }
 _EDITOR = _OPERATOR | {Verb.SUBMIT, Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.BACKFILL}
 _AUDITOR = _VIEWER | {Verb.READ_AUDIT, Verb.READ_ARCHIVE, Verb.READ_TENANT}
@@ -103,7 +105,7 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
     }
 )
 OF_INSTALLATION = frozenset(
-    {Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND}
+    {Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION}
 )  # only the installation's grants give them
 
 
@@ -238,9 +240,8 @@ def _grants(governance: Governance, verb: Verb) -> tuple[Grant, ...]:
     if verb not in OF_INSTALLATION:
         return governance.grants
     of_installation = () if governance.installation is None else governance.installation.grants
-    return (
-        of_installation or governance.grants
-    )  # where the installation has none, a tenant that has some is closed all the same
+    # Where the installation has none, a tenant that has some is closed all the same.
+    return of_installation or governance.grants
 
 
 NOT_GRANTED = "job not granted"  # the reason of a run that is DEAD because its tenant may not run its job

@@ -158,7 +158,9 @@ def task_row(pipeline: PipelineRow, number: int, now: int) -> RunRow:
     if policies.priority is None:
         policies = replace(policies, priority=own_overrides(pipeline.definition.overrides, run.overrides).priority)
     overrides, ref = policies.encode(), pipeline.ref(number)
-    return child_row(ref, run.ref, number, job=task.runs, overrides=overrides, queue=task.queue, now=now)
+    return child_row(
+        ref, run.ref, number, job=task.runs, overrides=overrides, queue=task.queue, app_version=run.app_version, now=now
+    )
 
 
 def _made(pipeline: PipelineRow, number: int, values: Values, services: Services, clock: Clock) -> RunRow:

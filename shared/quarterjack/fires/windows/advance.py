@@ -178,5 +178,14 @@ def _send(messages: Sequence[Message], window: ItemWindow, services: Services, c
 def item_run(window: ItemWindow, number: int, payload: Mapping[str, str | bool], now: int) -> RunRow:
     """The run that claims an item; ``payload`` has its fields that say the payload, ``now`` is UTC ms."""
     ref, parent = window.item(number), window.parent
-    run = child_row(ref, parent, number, job=window.job, overrides=window.options, queue=window.queue, now=now)
+    run = child_row(
+        ref,
+        parent,
+        number,
+        job=window.job,
+        overrides=window.options,
+        queue=window.queue,
+        app_version=window.app_version,
+        now=now,
+    )
     return replace(run, **payload)  # type: ignore[arg-type]  # as ``read_payloads`` names its fields

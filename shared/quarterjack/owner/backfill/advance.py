@@ -225,7 +225,9 @@ def _claim_of(mover: BackfillMover, backfill: StoredBackfill, fire: int) -> RunR
     assert mover.current is not None
     defined_by = span_of(backfill, fire).revision
     job = mover.revision(defined_by).definition.job
-    return claim_of(backfill, fire, revision=mover.current, defined_by=defined_by, job=job, now=mover.context.clock())
+    now = mover.context.clock()
+    versions = mover.context.services.tenants.app_versions.current(now)
+    return claim_of(backfill, fire, revision=mover.current, defined_by=defined_by, job=job, versions=versions, now=now)
 
 
 def _send(mover: BackfillMover, runs: Sequence[RunRow]) -> None:

@@ -61,7 +61,16 @@ def submit_child(parent: RunRow, request: ChildRequest, services: Services, cloc
     is_small = size(request.payload) <= INLINE_PAYLOAD
     overrides = request.policies.encode()
     run = replace(
-        child_row(ref, parent.ref, request.number, job=request.job, overrides=overrides, queue=request.queue, now=now),
+        child_row(
+            ref,
+            parent.ref,
+            request.number,
+            job=request.job,
+            overrides=overrides,
+            queue=request.queue,
+            app_version=parent.app_version,
+            now=now,
+        ),
         payload=request.payload if is_small else None,
         payload_ref=None if is_small else put_payload(ref, request.payload, context),
         awaits=_awaited(request.job, tenant, services),

@@ -117,6 +117,7 @@ def _planned(original: RunRow, ref: RunRef, context: FireContext, payload: str |
         scheduled_at=original.due if original.scheduled_at is None else original.scheduled_at,
         timezone=original.timezone,
         awaits=pipeline_awaited(original),
+        app_version=context.services.tenants.app_versions.current(now).assigned(str(original.ref)),
     )
     if original.ref.is_one_off:
         return _check_payload(again)

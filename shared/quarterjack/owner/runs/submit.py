@@ -187,6 +187,7 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         payload_ref=place,
         overrides=spec.overrides,
         actor=actor_of(context),
+        app_version=context.services.tenants.app_versions.current(now).assigned(str(ref)),
     )
     return submit(run, context, audit=audit_entry(AuditAct.TRIGGER, str(ref), context, key=spec.key))
 

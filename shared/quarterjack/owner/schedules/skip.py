@@ -15,6 +15,7 @@ from itertools import islice
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.tenants.app_versions import AppVersions
 from quarterjack.errors import Conflict, Unreadable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import FireClaim
@@ -52,7 +53,7 @@ def skip_next(call: ScheduleCall, context: FireContext, *, act: str) -> RunRow:
     upcoming = fires(timetable_of(revision), max(clock(), revision.active_from), FAR)
     for fire in islice(upcoming, _MOST):
         now = clock()
-        wanted = FireClaim(revision, fire).run(now)
+        wanted = FireClaim(revision, fire).run(now, AppVersions())
         audit = audit_entry(AuditAct.SKIP, str(wanted.ref), context)
         wanted = replace(wanted, state=RunState.SKIPPED, ended_at=now, reason=REASON, act=act, actor=audit.actor)
         skipped = _skip_fire(wanted, audit, services)

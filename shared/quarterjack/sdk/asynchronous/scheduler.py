@@ -194,6 +194,11 @@ class AsyncScheduler(AsyncBase):
     redrive = awaited(Scheduler.redrive)
     purge = awaited(Scheduler.purge)
     resend = awaited(Scheduler.resend)
+    list_application_versions = awaited(Scheduler.list_application_versions)
+    get_latest_application_version = awaited(Scheduler.get_latest_application_version)
+    set_latest_application_version = awaited(Scheduler.set_latest_application_version)
+    retire_application_version = awaited(Scheduler.retire_application_version)
+    reassign_run = awaited(Scheduler.reassign_run)
 
     # What an owner asks about the past, and what runs now.
 

@@ -53,7 +53,7 @@ class Worker:
     state: WorkerState  # BUSY, IDLE, STOPPED (it left in order) or VANISHED (it has said nothing for a minute)
     host: str  # host name, or name of the function
     version: str  # of quarterjack
-    jobs_version: str | None  # of the package of its jobs, if that has one
+    app_version: str | None  # of the package of its jobs, if that has one
     queue: str  # that it receives from
     concurrency: int | None  # runs at the same time; None: as many as Lambda gives it
     jobs: Sequence[str]  # names of the jobs that it knows, as far as they are listed

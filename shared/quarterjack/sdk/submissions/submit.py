@@ -123,8 +123,9 @@ class SubmitMethods(SchedulerBase):
         policies, queue_name = self._checks.with_job_words(job, given), self._checks.queue_name(job, queue)
         pending = self._checked(job, payload)
         self._checks.may_run(job)
+        ref = one_off_ref(self.tenant, run_id)
         run = RunRow(
-            ref=one_off_ref(self.tenant, run_id),
+            ref=ref,
             state=RunState.QUEUED,
             revision=0,
             job=job,
@@ -135,6 +136,7 @@ class SubmitMethods(SchedulerBase):
             actor=self.session.caller.actor,
             queue=queue_name,
             awaits=self._awaited(job),
+            app_version=self.session.services.tenants.app_versions.current(now).assigned(str(ref)),
         )
         return run, pending
 

@@ -31,7 +31,7 @@ _ITEMS = "~items~"  # before the digest and the number of a page
 _KEY = 32  # characters of the digest in a map's id
 _PLACE = re.compile(rf"map-[0-9a-f]{{{_KEY}}}")
 _PLAIN = (
-    *("step", "job", "digest", "size", "at_a_time", "stops", "options", "queue"),
+    *("step", "job", "digest", "size", "at_a_time", "stops", "options", "queue", "app_version"),
     *("cursor", "failed", "first_failed", "kept_since", "kept_to"),
 )
 
@@ -50,6 +50,7 @@ class ItemWindow:
     stops: bool = False  # whether nothing more starts after an item that ended without success
     options: str | None = None  # what its runs override of the policies of their job: JSON text
     queue: str | None = None  # name of their declared queue; None: the default one
+    app_version: str | None = None  # application version that they are assigned to: their parent's
 
     cursor: int = 0  # number of the item that entered the window last; 0 before the first
     open: tuple[int, ...] = ()  # numbers of the items in the window, ascending

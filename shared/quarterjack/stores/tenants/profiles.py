@@ -4,7 +4,7 @@
     ~<tier>          #profile    a tier's: the defaults of the tenants whose profiles name it
     ~installation    #profile    the installation's: the defaults of tenants without a profile, and grants that count for all
 
-Workers read profiles in the batches in which they read revisions; see ``ScheduleStore.revisions``.
+Workers read profiles, and the application versions, in the batches in which they read revisions; see ``ScheduleStore.revisions``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from quarterjack.stores.agenda import layout_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import TENANTS, Row, RowTables, RowWrite, TableRow
+from quarterjack.stores.tenants.app_versions import KEY, VERSIONS, AppVersionStore
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class TenantStore:
 
     def __init__(self, tables: RowTables) -> None:
         self._tables = tables
+        self.app_versions = AppVersionStore(tables)
         self._known: dict[str, _Known] = {}  # by tenant; single operations of a dict need no lock
         self._composed: dict[str, tuple[tuple[_Known, ...], Governance]] = {}  # by tenant, with what it was made of
         self._reading: set[str] = set()  # tenants whose profiles some thread reads early
@@ -85,10 +87,10 @@ class TenantStore:
         known = self._known.get(tenant)
         asked = (tenant, INSTALLATION, *(() if known is None else _tier_of(known)))
         while True:
-            rows, unread = self._tables.read_across("governance", keys_of(dict.fromkeys(asked)))
+            rows, unread = self._tables.read_across("governance", [*keys_of(dict.fromkeys(asked)), KEY])
             if unread:
                 raise Unavailable(f"the profile of tenant {tenant!r} could not be read; try again")
-            profiles = {row["tenant"]: profile_of(row) for _, row in rows}
+            profiles = {row["tenant"]: profile_of(row) for _, row in self.app_versions.learn(rows, now)}
             found = self._learn({name: profiles.get(name) for name in asked}, now)
             tier = _tier_of(found[tenant])
             if all(name in found for name in tier):
@@ -144,7 +146,7 @@ class TenantStore:
         tiers = {name for known in known_ones for name in _tier_of(known)}
         wanted = sorted({*tenants, *tiers, INSTALLATION}) if tenants else []
         due = [name for name in wanted if (known := self._known.get(name)) is None or not 0 <= now - known.at < _ALONG]
-        return keys_of(due)
+        return [*keys_of(due), *(self.app_versions.along(now) if now else ())]
 
     def governed(
         self,
@@ -157,7 +159,9 @@ class TenantStore:
         """What holds for tenants, by what a batch read of the ``keys`` of ``along``; a tenant of which that is not known is missing."""
         asked = {key["tenant"] for table, key in keys if table is TENANTS}
         failed = {key["tenant"] for table, key in unread if table is TENANTS}
-        found: dict[str, TenantProfile | None] = dict.fromkeys(asked - failed)
+        if VERSIONS in asked - failed:
+            read = self.app_versions.learn(read, now)
+        found: dict[str, TenantProfile | None] = dict.fromkeys(asked - failed - {VERSIONS})
         for table, row in read:
             if table is TENANTS:
                 try:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from quarterjack.domain.audit import AuditAct
 from quarterjack.web import views
 from quarterjack.web.calls import Call
-from quarterjack.web.fields import NAME, QUEUE, RUN_ID, ApiBody, ApiQuery, Moment, PageQuery
+from quarterjack.web.fields import NAME, QUEUE, RUN_ID, ApiBody, ApiQuery, Moment, PageQuery, VersionName, VersionPath
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import run_of_url
 
@@ -67,6 +67,19 @@ class FreezeRequest(ApiBody):
     reason: str | None = None
 
 
+class RetireRequest(ApiBody):
+    """The application version that takes the runs of another one."""
+
+    to: VersionName
+
+
+class LatestVersionRequest(ApiBody):
+    """An application version, and its share of the runs."""
+
+    name: VersionName
+    share: float = Field(1.0, ge=0, le=1, description="of the new runs; the version before it gets the others")
+
+
 @router.get("/queues", responses=answers(views.items_model(views.QUEUE.model)))
 def list_queues(call: Call) -> Response:
     """The queues, with the number of messages in each, and whether the ticker holds them back."""
@@ -83,6 +96,30 @@ def list_workers(call: Call, query: Annotated[WorkersQuery, InQuery()]) -> Respo
 def list_jobs(call: Call) -> Response:
     """The jobs that workers know, with their policies and the schema of their payloads."""
     return call.answer({"items": call.scheduler.jobs()})
+
+
+@router.get("/versions", responses=answers(views.items_model(views.APP_VERSION.model)))
+def list_versions(call: Call) -> Response:
+    """The application versions that workers have registered, the latest first."""
+    return call.answer({"items": call.scheduler.list_application_versions()})
+
+
+@router.get("/versions/latest", responses=answers(views.APP_VERSION.model))
+def get_latest_version(call: Call) -> Response:
+    """The application version that new runs are assigned to."""
+    return call.answer(call.scheduler.get_latest_application_version())
+
+
+@router.put("/versions/latest", responses=answers(views.APP_VERSION.model))
+def set_latest_version(call: Call, body: LatestVersionRequest) -> Response:
+    """Assign new runs to an application version. Concerns all tenants; runs that were sent before keep their version."""
+    return call.answer(call.scheduler.set_latest_application_version(**body.given()))
+
+
+@router.post("/versions/{version}/retire", responses=answers(views.APP_VERSION.model))
+def retire_version(call: Call, version: VersionPath, body: RetireRequest) -> Response:
+    """Let another application version start the waiting runs of this one, which gets no new runs. Concerns all tenants."""
+    return call.answer(call.scheduler.retire_application_version(version, **body.given()))
 
 
 @router.get("/audit", responses=answers(views.AUDIT))

@@ -35,6 +35,7 @@ from quarterjack.web.fields import (
     Payload,
     RunId,
     Seconds,
+    VersionName,
     one_of_these,
 )
 from quarterjack.web.problems import problem_document
@@ -124,6 +125,12 @@ class ReplayRequest(ApiBody):
     """The payload of the repeat."""
 
     payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
+
+
+class ReassignRequest(ApiBody):
+    """The application version that is to start a run."""
+
+    version: VersionName
 
 
 class RescheduleRequest(ApiBody):
@@ -248,6 +255,12 @@ def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: I
 def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
     """Move a one-off that has not begun to another time."""
     return call.answer(call.scheduler.reschedule(run, **body.given()))
+
+
+@router.post("/runs/{run}/reassign", responses=answers(views.RUN.model))
+def reassign_run(call: Call, run: RunId, body: ReassignRequest) -> Response:
+    """Assign a waiting run to another application version, whose workers start it within a minute."""
+    return call.answer(call.scheduler.reassign_run(run, **body.given()))
 
 
 async def _ended(call: ApiCall, run: str, seconds: float) -> bool:

@@ -22,8 +22,18 @@ from quarterjack.state.backfill import unhurried
 from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, refused_by
 from quarterjack.state.run_spec import RunSpec
+from quarterjack.state.transition import EndWords
 from quarterjack.worker.admission.overlap import acquire_turn
-from quarterjack.worker.admission.refused import RETRY_AFTER, expired, given_up, not_due, orphaned, refused, rejected
+from quarterjack.worker.admission.refused import (
+    RETRY_AFTER,
+    expired,
+    given_up,
+    not_due,
+    of_other_version,
+    orphaned,
+    refused,
+    rejected,
+)
 from quarterjack.worker.admission.tenant_state import (
     RETURN,
     UNREAD,
@@ -191,17 +201,11 @@ def _refused_by(worker: WorkerContext, revision: Revision, fire: RunRef) -> Refu
 def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcome | None:
     """None: it was leased before, has ended, or was taken over. The lease decides."""
     now = worker.clock()
-    ledger, expires = worker.services.ledger, worker.expires(now)
-    transition = refuse(to=refusal.to, revision=message.revision, now=now, expires=expires, reason=refusal.reason)
-    applied = ledger.move(message.run, transition).applied
+    ledger, number = worker.services.ledger, message.revision
+    end: EndWords = {"now": now, "expires": worker.expires(now), "reason": refusal.reason}
+    applied = ledger.move(message.run, refuse(to=refusal.to, revision=number, **end)).applied
     if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
-        transition = take_back(
-            revision=message.revision,
-            instant=message.run.instant or 0,
-            now=now,
-            expires=expires,
-            reason=refusal.reason,
-        )
+        transition = take_back(revision=number, instant=message.run.instant or 0, **end)
         applied = ledger.move(message.run, transition).applied
     return Outcome.refused(refusal.reason, refusal.to) if applied else None
 
@@ -224,9 +228,7 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, spec: RunSpec)
 def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     """The run's own payload is not there, or is another tenant's."""
     problem = ready.spec.payload_problem(ready.message.run)
-    if problem is None:
-        return None
-    return _payload_missing(worker, ready, problem)
+    return None if problem is None else _payload_missing(worker, ready, problem)
 
 
 def _payload_missing(worker: WorkerContext, ready: ReadyRun, problem: str) -> Outcome:
@@ -287,6 +289,7 @@ REASONS: tuple[Reason, ...] = (
     without_payload,
     not_due,
     expired,
+    of_other_version,
     frozen,
     suspended,
     not_granted,

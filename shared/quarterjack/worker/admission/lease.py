@@ -20,7 +20,7 @@ from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.transition import Transition
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.worker.admission.concurrency import is_covered
-from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused
+from quarterjack.worker.admission.refused import RETRY_AFTER, record, refused, version_bound
 from quarterjack.worker.admission.tenant_state import barred, is_believed
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import on_failure, on_service_error
@@ -79,6 +79,7 @@ def _lease_of(
         steal=steal,
         first=first,
         published=ready.received.delivery.sent_at or None,
+        bound_to=version_bound(worker, ready),
     )
 
 

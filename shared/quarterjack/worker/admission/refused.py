@@ -9,10 +9,10 @@ from quarterjack.domain.message import REJECTED, DeadLetter, Message, Wait
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import Unavailable
+from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.parking import wake_if_over
 from quarterjack.ports.services import Services
-from quarterjack.state.before_start import give_up
+from quarterjack.state.before_start import UNSERVED, give_up, wait_for_version
 from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose
 from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
@@ -30,6 +30,8 @@ _OTHERWISE = 10 * SECOND  # before a message comes back whose new order was not 
 _DEADLINE = "deadline passed"
 _VANISHED = "worker vanished in the last attempt"
 _REPORTED = (RunState.LOST, RunState.EXPIRED)  # whose letter is sent after their end
+OTHER = "other_version"  # why a message goes back whose run is assigned to another application version
+_SOON, _LATE = 1 * SECOND, 60 * SECOND  # before it is offered again: workers of its version are there, are not
 _SPENT = "no attempt is left"  # its job allows fewer attempts than it did
 
 
@@ -71,6 +73,40 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         return None
     report(moved.run, worker.services)
     return Outcome.refused("deadline", RunState.EXPIRED)
+
+
+def of_other_version(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
+    """Give back the run of a pinned job that is assigned to another version than this worker's."""
+    row = ready.received.definition.row
+    if row is None or row.app_version is None or not worker.own_version.binds(ready.job):
+        return None
+    own, now = worker.own_version.name(), worker.clock()
+    if row.app_version == own:
+        return None
+    wanted = worker.services.tenants.app_versions.current(now).resolved(row.app_version)
+    if wanted == own:
+        return None
+    try:
+        is_served = worker.versions_seen.is_served(wanted, worker.services, now)
+    except QuarterjackError as problem:
+        log.warning("workers.unread", extra={"error": str(problem)})
+        is_served = True
+    if not is_served:
+        _tell(worker, row, wanted)
+    return postponed(worker, ready, now + (_SOON if is_served else _LATE), OTHER)
+
+
+def _tell(worker: WorkerContext, row: RunRow, version: str) -> None:
+    """Say in the row of a run, once, that its version has no worker. Raises Unavailable."""
+    log.warning("version.unserved", extra={"run_id": str(row.ref), "version": version})
+    if row.reason != f"{UNSERVED}{version}":
+        worker.services.ledger.move(row.ref, wait_for_version(version=str(row.app_version), served_by=version))
+
+
+def version_bound(worker: WorkerContext, ready: ReadyRun) -> str | None:
+    """The version that the lease of a run demands: a run may be assigned to another one since it was read. None: any."""
+    row = ready.received.definition.row
+    return row.app_version if row is not None and worker.own_version.binds(ready.job) else None
 
 
 def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:

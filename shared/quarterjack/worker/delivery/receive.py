@@ -55,7 +55,8 @@ def receive(worker: WorkerContext, deliveries: Sequence[RawMessage]) -> list[Any
         for delivery, message in zip(deliveries, decoded, strict=True)
     ]
     worker.heartbeat.take(in_flight)
-    with_rows = {message.run for message in messages if says_more(message.run, message.backfill)}
+    every = worker.own_version.some
+    with_rows = {message.run for message in messages if every or says_more(message.run, message.backfill)}
     rows = _read_rows(worker, with_rows)
     batch = _read_revisions_freezes_profiles(worker, messages, rows)
     return [

@@ -227,14 +227,14 @@ def test_a_moment_that_is_none_is_refused(until: Any) -> None:
 
 
 def test_without_a_freeze_a_batch_makes_the_calls_that_it_made_before() -> None:
-    """The freeze is one more key in the batch that reads revisions, and the profiles of the tenant and of the installation are two."""
+    """The freeze is one more key in the batch that reads revisions, the profiles of tenant and installation two, the versions one."""
     world, faults = World(), Faults()
     for number in range(4):
         world.scheduler.create_schedule(f"s{number}", "note", "rate(60 seconds)")
     world.wait(60)
     Hand(worker=world.worker(faults)).work()
     reads = [detail for _, detail in faults.calls if detail.verb == "revisions"]
-    assert [len(detail.items) for detail in reads] == [4 + 1 + 2]
+    assert [len(detail.items) for detail in reads] == [4 + 1 + 2 + 1]
 
 
 def test_a_frozen_run_costs_two_requests_to_its_queue_in_five_minutes() -> None:

@@ -1,0 +1,34 @@
+"""Two application versions side by side amid crashes, stalls and throttling: a pinned run starts on workers of its version alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.support import simulate
+from tests.support.parts import in_rotation
+
+SEEDS = tuple(range(4))
+MANY, PARTS = 400, 4
+
+
+def counts(seed: int) -> Counter[str]:
+    """What happened in a history, after it was judged."""
+    history = simulate.history_of(seed, "versions")
+    assert history.judged() == [], f"python -m tests.support.simulate --kind versions --only {seed}"
+    return history.stage.counts
+
+
+@in_rotation(of=4)
+def test_a_pinned_run_starts_on_its_version_alone() -> None:
+    seen = sum(map(counts, SEEDS), Counter[str]())
+    assert min(seen["leases of v1"], seen["leases of v2"]) > 20
+    assert min(seen["rolled out"], seen["reassigned"]) > 0
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_pinned_run_starts_on_its_version_alone_in_many_histories(part: int) -> None:
+    seen = sum((counts(seed) for seed in range(part, MANY, PARTS)), Counter[str]())
+    assert min(seen["leases of v1"], seen["leases of v2"]) > 1_000

@@ -1,0 +1,64 @@
+"""Mutants of application versions: assignment, admission, lease, retirement. Each: name, file, this text, that text."""
+
+VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "a pinned run starts on any version",
+        "worker/admission/refused.py",
+        "    if row.app_version == own:\n        return None\n",
+        "    if row.app_version:\n        return None\n",
+    ),
+    (
+        "a lease does not demand the version",
+        "state/lease.py",
+        "    if bound_to is not None:\n",
+        "    if bound_to is not None and False:\n",
+    ),
+    (
+        "a run that runs is reassigned",
+        "state/before_start.py",
+        "    waiting = all_of(READY, NOT_CANCELLED)\n",
+        "    waiting = NOT_CANCELLED\n",
+    ),
+    (
+        "a retired version gets new runs",
+        "domain/tenants/app_versions.py",
+        "            if version.moved_to is not None:\n                continue\n",
+        "",
+    ),
+    (
+        "runs of a retired version wait for it",
+        "worker/admission/refused.py",
+        ".resolved(row.app_version)\n",
+        ".resolved(row.app_version) and row.app_version\n",
+    ),
+    (
+        "two registrations overwrite each other",
+        "stores/tenants/app_versions.py",
+        'only_if=is_same, kind="put"',
+        'only_if=None, kind="put"',
+    ),
+    (
+        "a replay is weighed by its own id",
+        "owner/runs/redrive.py",
+        ".assigned(str(original.ref))",
+        ".assigned(str(ref))",
+    ),
+    (
+        "a child is of the latest version",
+        "domain/run.py",
+        "        app_version=app_version,\n",
+        "",
+    ),
+    (
+        "a worker with a pinned job does not read the rows of fires",
+        "worker/delivery/receive.py",
+        "if every or says_more(",
+        "if says_more(",
+    ),
+    (
+        "a version of old is the latest again when a worker of it starts",
+        "owner/app_versions.py",
+        "        if present.find(name) is not None:\n            return present\n",
+        "",
+    ),
+)
