@@ -14,13 +14,15 @@ from quarterjack.domain.names import check_tenant
 from quarterjack.domain.tenants.certificate import CERTIFICATES
 from quarterjack.domain.tenants.profile import SHARED
 from quarterjack.stores.agenda import CONFIG
+from quarterjack.stores.tenants.app_versions import OWNER as APP_VERSIONS
 
 from .storage.queues import InstallationQueues
 from .storage.store import ARCHIVED, BATCH, DELETE, INBOX, PAYLOADS, READ, RESULTS, SCAN, InstallationStore
 
 _PUT_AND_UPDATE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 _STATEMENTS = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
-_SHARED = ("~quarterjack/~queues", CATALOGUE)  # which queues are held back, which jobs there are: nothing of any tenant
+# Which queues are held back, which jobs and application versions there are: nothing of any tenant.
+_SHARED = ("~quarterjack/~queues", CATALOGUE, APP_VERSIONS)
 _GET = ("dynamodb:GetItem", "dynamodb:Query")
 
 

@@ -28,7 +28,6 @@ from quarterjack.domain.queue import (
 )
 from quarterjack.errors import InvalidInput
 from quarterjack.sqs.routing import WORK
-from quarterjack.stores.tenants.app_versions import VERSIONS
 
 from ..installation import InstallationSettings
 from ..packaging.jobs import JobPackage
@@ -235,7 +234,6 @@ def allow_work(grantee: iam.IGrantable, store: InstallationStore, queues: Instal
     store.allow(grantee, "runs", READ, WRITE, PARTIQL)
     store.allow(grantee, "revisions", READ)
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",))  # their profiles, with the revisions
-    store.allow(grantee, "tenants", ("dynamodb:PutItem",), keys=(VERSIONS,))  # it registers its application version
     store.allow(grantee, "schedules", ("dynamodb:GetItem",))  # whether a triggered or backfilled schedule still exists
     store.allow(grantee, "agenda", ("dynamodb:GetItem",), WRITE, BATCH_WRITES)
     store.allow_reads(grantee, PAYLOADS, RESULTS)  # of the results its own checkpoints

@@ -34,8 +34,8 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "two registrations overwrite each other",
         "stores/tenants/app_versions.py",
-        'only_if=is_same, kind="put"',
-        'only_if=None, kind="put"',
+        "[record_write(record)]",
+        "[record_write(record, follows=False)]",
     ),
     (
         "a replay is weighed by its own id",

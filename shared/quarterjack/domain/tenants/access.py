@@ -104,9 +104,8 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
         Verb.BACKFILL,
     }
 )
-OF_INSTALLATION = frozenset(
-    {Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION}
-)  # only the installation's grants give them
+# Only the installation's grants give them.
+OF_INSTALLATION = frozenset({Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION})
 
 
 @value(kw_only=True)

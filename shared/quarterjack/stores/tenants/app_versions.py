@@ -1,29 +1,26 @@
-"""The row of the application versions: beside the profiles, so that it is read in the requests that read those.
+"""The application versions: a record of the installation, read in the requests that read profiles.
 
-~~versions    #versions    number, body    the versions as JSON, the latest first
+~quarterjack/~versions    ~versions    the versions, the latest first
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from quarterjack.domain.audit import AuditEntryRow
+from quarterjack.domain.message import reading
 from quarterjack.domain.tenants.app_versions import AppVersions, versions_of
-from quarterjack.domain.tenants.profile import SHARED
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
-from quarterjack.state.transition import Absent, Compare
 from quarterjack.stores.audit import transact
-from quarterjack.stores.rows import reads
-from quarterjack.stores.tables import TENANTS, RowTables, RowWrite, TableRow
+from quarterjack.stores.records import Record, record_of, record_write
+from quarterjack.stores.tables import RUNS, RowTables, TableRow
 
 log = logging.getLogger(__name__)
 
-VERSIONS = f"{SHARED}{SHARED}versions"  # in the place of a tenant; no tier has such a name
-KEY: TableRow = (TENANTS, {"tenant": VERSIONS, "item": "#versions"})
+OWNER, _NAME = "~quarterjack/~versions", "~versions"  # no tenant's name begins with "~"
+KEY: TableRow = (RUNS, {"owner": OWNER, "key": _NAME})
 BELIEVED = 5 * SECOND  # how long a process goes by what it has read
 _ALONG = 2 * SECOND  # age from which they are read anew with a batch that is read anyway
 
@@ -59,10 +56,8 @@ class AppVersionStore:
 
     def put(self, versions: AppVersions, audit: AuditEntryRow | None = None) -> bool:
         """Put versions over those that they were made from; False if these have changed. Raises Unavailable."""
-        row = {**KEY[1], "number": versions.number + 1, "body": json.dumps(versions.body(), separators=(",", ":"))}
-        is_same = Compare("number", "=", versions.number) if versions.number else Absent("tenant")
-        write = RowWrite(table=TENANTS, row=row, only_if=is_same, kind="put")
-        done = transact(self._tables, "put_versions", [write], "the application versions", audit)
+        record = Record(owner=OWNER, key=_NAME, version=versions.number + 1, body={"versions": versions.body()})
+        done = transact(self._tables, "put_versions", [record_write(record)], "the application versions", audit)
         self._known = None
         return done
 
@@ -77,15 +72,11 @@ class AppVersionStore:
         """The other rows of a read of KEY at that time (UTC ms). Raises Unreadable."""
         others, versions = list[TableRow](), AppVersions()
         for table, row in rows:
-            if table is TENANTS and row["tenant"] == VERSIONS:
-                versions = versions_of_row(row)
+            if table is RUNS and row["owner"] == OWNER:
+                record = record_of(row)
+                with reading("application versions", {}):
+                    versions = versions_of(record.version, record.body["versions"])
             else:
                 others.append((table, row))
         self._known = at, versions
         return others
-
-
-@reads("application versions")
-def versions_of_row(row: Mapping[str, Any]) -> AppVersions:
-    """The versions from their row. Raises Unreadable, TooNew."""
-    return versions_of(int(row["number"]), json.loads(row["body"]))

@@ -27,7 +27,7 @@ from quarterjack.stores.agenda import layout_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import TENANTS, Row, RowTables, RowWrite, TableRow
-from quarterjack.stores.tenants.app_versions import KEY, VERSIONS, AppVersionStore
+from quarterjack.stores.tenants.app_versions import KEY, AppVersionStore
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)
@@ -159,9 +159,9 @@ class TenantStore:
         """What holds for tenants, by what a batch read of the ``keys`` of ``along``; a tenant of which that is not known is missing."""
         asked = {key["tenant"] for table, key in keys if table is TENANTS}
         failed = {key["tenant"] for table, key in unread if table is TENANTS}
-        if VERSIONS in asked - failed:
+        if KEY in keys and KEY not in unread:
             read = self.app_versions.learn(read, now)
-        found: dict[str, TenantProfile | None] = dict.fromkeys(asked - failed - {VERSIONS})
+        found: dict[str, TenantProfile | None] = dict.fromkeys(asked - failed)
         for table, row in read:
             if table is TENANTS:
                 try:

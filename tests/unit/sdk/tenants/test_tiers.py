@@ -13,7 +13,6 @@ from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound, Unavailable
-from quarterjack.stores.tenants.app_versions import VERSIONS
 from quarterjack.testing import Harness, Memory
 from quarterjack.testing.memory.calls import Detail, Hook
 
@@ -102,14 +101,14 @@ def test_a_tier_costs_a_row_more_and_nobody_else_anything(memory: Memory, tenant
     keys = Keys()
     store = memory.connect(keys).tenants
     store.governance("other", NOW)
-    assert keys.read.pop() == ["other", INSTALLATION, VERSIONS]
+    assert keys.read.pop() == ["other", INSTALLATION]
     first = store.governance("acme", NOW)
-    assert keys.read == [["acme", INSTALLATION, VERSIONS], ["acme", INSTALLATION, GOLD, VERSIONS]], (
+    assert keys.read == [["acme", INSTALLATION], ["acme", INSTALLATION, GOLD]], (
         "a tier that the process did not know of"
     )
     assert store.governance("acme", NOW + 1) is first, "one object while nothing is read anew"
     store.governance("acme", NOW + 6 * SECOND)
-    assert keys.read[2:] == [["acme", INSTALLATION, GOLD, VERSIONS]], "from then on in one request"
+    assert keys.read[2:] == [["acme", INSTALLATION, GOLD]], "from then on in one request"
 
 
 def test_a_worker_reads_the_tier_with_its_batch(memory: Memory, tenants: Tenants) -> None:
