@@ -13,6 +13,7 @@ from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput, JobNotGranted, LimitExceeded, NotFound, Unavailable
+from quarterjack.stores.tenants.app_versions import OWNER as VERSIONS
 from quarterjack.testing import Harness, Memory
 from quarterjack.testing.memory.calls import Detail, Hook
 
@@ -28,7 +29,7 @@ class Keys(Hook):
 
     def before_call(self, operation: str, detail: Detail) -> frozenset[int]:
         if detail.verb == "governance":
-            self.read.append([item[0] for item in detail.items if isinstance(item, tuple)])
+            self.read.append([item[0] for item in detail.items if isinstance(item, tuple) and item[0] != VERSIONS])
         return frozenset()
 
 
