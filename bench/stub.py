@@ -118,12 +118,12 @@ class StubbedCloud:
         return b'{"Responses": {%s}}' % b", ".join(found)
 
     def _items(self, keys: Sequence[Any]) -> Iterator[bytes]:
-        """Revisions or runs; no tenant has a profile."""
+        """Revisions or runs; no tenant has a profile, and there is no record."""
         for key in keys:
             if "number" in key:
                 if found := self._revision(key["owner"]["S"]):
                     yield found
-            elif "tenant" not in key:
+            elif "tenant" not in key and not key["key"]["S"].startswith("~"):
                 yield dump(self._read | key)
 
     def _revision(self, owner: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound, Unav
 from quarterjack.job_packages import app_version_of
 from quarterjack.owner.app_versions import VersionRegistrar, register
 from quarterjack.stores.audit import audit_entry_of
+from quarterjack.stores.tenants.app_versions import OWNER
 
 from tests.support.scenes.world import Faults, World, fails
 
@@ -180,6 +182,19 @@ def test_a_registration_that_fails_is_tried_again_after_five_minutes() -> None:
     world.clock.advance(timedelta(minutes=5))
     registrar.register(world.clock())
     assert names(world) == ["1.0"]
+
+
+def test_a_record_of_versions_that_cannot_be_read_holds_up_no_run() -> None:
+    world = world_with("1.0")
+    stored = world.services.records.read(OWNER, "~versions")
+    assert stored is not None
+    assert world.services.records.write(replace(stored, version=stored.version + 1, body={"versions": [{"name": 7}]}))
+    world.clock.advance(timedelta(minutes=1))
+    run = world.scheduler.submit("note")
+    world.live(60)
+    assert world.scheduler.get_run(run.id).state == "SUCCEEDED"
+    with pytest.raises(Conflict):
+        register("1.1", 1.0, world.services, world.clock())  # a person has to look at it first
 
 
 def test_only_an_operator_of_the_installation_makes_a_version_the_latest() -> None:

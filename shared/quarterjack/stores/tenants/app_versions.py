@@ -12,10 +12,10 @@ from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.message import reading
 from quarterjack.domain.tenants.app_versions import AppVersions, versions_of
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import Unavailable
+from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.stores.audit import transact
 from quarterjack.stores.records import Record, record_of, record_write
-from quarterjack.stores.tables import RUNS, RowTables, TableRow
+from quarterjack.stores.tables import RUNS, Row, RowTables, TableRow
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class AppVersionStore:
             return known[1]
 
     def read(self, now: int) -> AppVersions:
-        """As they are stored now (UTC ms). Raises Unavailable, Unreadable."""
+        """As they are stored now (UTC ms). Raises Unavailable."""
         rows, unread = self._tables.read_across("versions", [KEY])
         if unread:
             raise Unavailable("the application versions could not be read; try again")
@@ -69,14 +69,23 @@ class AppVersionStore:
         return [] if known is not None and 0 <= now - known[0] < _ALONG else [KEY]
 
     def learn(self, rows: Iterable[TableRow], at: int) -> list[TableRow]:
-        """The other rows of a read of KEY at that time (UTC ms). Raises Unreadable."""
+        """The other rows of a read of KEY at that time (UTC ms). Versions that cannot be read are logged, and hold up nothing."""
         others, versions = list[TableRow](), AppVersions()
         for table, row in rows:
             if table is RUNS and row["owner"] == OWNER:
-                record = record_of(row)
-                with reading("application versions", {}):
-                    versions = versions_of(record.version, record.body["versions"])
+                try:
+                    versions = _versions_of(row)
+                except Unreadable as problem:
+                    log.error("versions.unreadable", extra={"error": str(problem)})
+                    versions = AppVersions() if self._known is None else self._known[1]
             else:
                 others.append((table, row))
         self._known = at, versions
         return others
+
+
+def _versions_of(row: Row) -> AppVersions:
+    """The versions from their row. Raises Unreadable, TooNew."""
+    record = record_of(row)
+    with reading("application versions", {}):
+        return versions_of(record.version, record.body["versions"])
