@@ -122,6 +122,7 @@ def allow_scheduling(
 def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     """Allow the calls of ``Tenants`` about profiles and API keys, of all tenants and of the installation, each change with its line."""
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem", *DELETE), SCAN)
+    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), keys=(APP_VERSIONS,))
     store.allow(
         grantee, "agenda", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(CONFIG["shard"],)
     )  # weights, own shards
@@ -133,6 +134,7 @@ def allow_setting_secrets(grantee: iam.IGrantable, store: InstallationStore, ten
     """Allow the calls of ``Tenants`` about secrets, which the tenant's grants may refuse, each change with its line."""
     store.allow_secrets(grantee, "ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath", tenant=tenant)
     store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=TenantKeys(tenant).profiles)
+    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), keys=(APP_VERSIONS,))
     store.allow_audit_entries(grantee, tenant)
     store.allow_key(grantee)
 
@@ -144,7 +146,7 @@ def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow_key(grantee)
     for suffix in ("agenda", "revisions", "schedules", "history"):
         store.allow(grantee, suffix, SCAN, BATCH)
-    store.allow(grantee, "runs", SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
+    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
     store.allow(grantee, "audit", SCAN, BATCH)
     store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)
     store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")

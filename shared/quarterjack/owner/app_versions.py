@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from quarterjack.domain.audit import AuditAct
-from quarterjack.domain.run import RunRow
+from quarterjack.domain.run import WAITING, RunRow
 from quarterjack.domain.tenants.app_versions import AppVersion, AppVersions
 from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.domain.times import MINUTE
@@ -91,6 +91,8 @@ def retire(name: str, to: str, context: FireContext) -> AppVersion:
 def reassign_run(run: RunRow, version: str, context: FireContext) -> RunRow:
     """The run, assigned to another version. ``run`` as it was just read. Raises NotFound, Conflict, Unavailable."""
     context.services.tenants.app_versions.read(context.clock()).must_have(version)
+    if run.app_version == version and run.state in WAITING:
+        return run
     audit = audit_entry(AuditAct.REASSIGN, str(run.ref), context, version=version, was=run.app_version)
     moved = context.services.ledger.move(run.ref, reassign(version=version), audit)
     there = run_must_exist(run.ref, moved.run)

@@ -111,12 +111,12 @@ class HeadCache:
         known = self._heads.pop((tenant, name), None)
         return self._schedules.head(tenant, name) if known is None else known
 
-    def revisions(self, keys: Iterable[RevisionKey]) -> RevisionBatch:
+    def revisions(self, keys: Iterable[RevisionKey], now: int = 0) -> RevisionBatch:
         wanted = set(keys)
         known = {key: found for key in wanted if (found := self._revisions.pop(key, None)) is not None}
         if len(known) == len(wanted):
             return RevisionBatch(found=known)
-        answer = self._schedules.revisions(wanted - known.keys())
+        answer = self._schedules.revisions(wanted - known.keys(), now)
         return replace(answer, found={**known, **answer.found})
 
     def __getattr__(self, name: str) -> Any:
