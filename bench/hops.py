@@ -30,7 +30,7 @@ from quarterjack.state.waits.asked import child_ref
 from bench.observed import jobs
 from bench.observed.crew import Ours, ours
 from bench.peers import servers
-from bench.peers.install import Missing, environment
+from bench.peers.install import HOME, Missing, environment
 from bench.progress import say
 from bench.report import Table, write
 
@@ -50,12 +50,12 @@ def main(arguments: Sequence[str] = ()) -> None:
             _figures("signal, to the end", _answers(running, asked.signals)),
         ]
     if asked.peers:
-        rows += _beside(asked.links)
+        rows += [_dbos(asked.links), _prefect(asked.links)]
     write("hops", rows)
     Table("hops", rows).show()
 
 
-def _beside(links: int) -> list[dict[str, Any]]:
+def _dbos(links: int) -> dict[str, Any]:
     """The chain of DBOS, which calls no queue: a workflow starts the next one in its own process, and polls for its result."""
     say(f"DBOS: a chain of {links} workflows")
     try:
@@ -64,8 +64,29 @@ def _beside(links: int) -> list[dict[str, Any]]:
             command = [str(python), "-m", "bench.peers.hops_dbos", url, str(links)]
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE + links)
     except (Missing, subprocess.SubprocessError) as problem:
-        return [{"what": f"DBOS: {problem}"}]
-    return [_figures("DBOS over PostgreSQL, a hop", json.loads(done.stdout.splitlines()[-1]))]
+        return {"what": f"DBOS: {problem}"}
+    return _figures("DBOS over PostgreSQL, a hop", json.loads(done.stdout.splitlines()[-1]))
+
+
+def _prefect(links: int) -> dict[str, Any]:
+    """The chain of Prefect: a flow that calls another one in its own process, and tells the server of both."""
+    say(f"Prefect: a chain of {links} flows")
+    try:
+        python = environment("prefect", ("prefect==3.9.1",))
+        command = [str(python), "-m", "bench.peers.hops_prefect", str(links)]
+        told = {
+            "PREFECT_HOME": str(HOME.resolve() / "prefect-home"),
+            "PREFECT_LOGGING_LEVEL": "ERROR",
+            "DO_NOT_TRACK": "1",
+        }
+        told |= {"PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        patience = _PATIENCE + 5 * links
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=patience, env=os.environ | told
+        )
+    except (Missing, subprocess.SubprocessError) as problem:
+        return {"what": f"Prefect: {problem}"}
+    return _figures("Prefect over SQLite, a hop", json.loads(done.stdout.splitlines()[-1]))
 
 
 def _figures(what: str, ms: list[float]) -> dict[str, Any]:

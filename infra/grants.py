@@ -146,7 +146,9 @@ def allow_erasing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     store.allow_key(grantee)
     for suffix in ("agenda", "revisions", "schedules", "history"):
         store.allow(grantee, suffix, SCAN, BATCH)
-    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), SCAN, BATCH, _PUT_AND_UPDATE)  # asks workers to end runs, rewrites shared records
+    store.allow(
+        grantee, "runs", ("dynamodb:BatchGetItem",), SCAN, BATCH, _PUT_AND_UPDATE
+    )  # asks workers to end runs, rewrites shared records
     store.allow(grantee, "audit", SCAN, BATCH)
     store.allow_erasing(grantee, (PAYLOADS, RESULTS, INBOX), ARCHIVED)
     store.allow_secrets(grantee, "ssm:GetParametersByPath", "ssm:DeleteParameter")
