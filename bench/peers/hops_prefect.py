@@ -15,20 +15,18 @@ from prefect import flow
 starts: list[float] = []
 
 
-@flow
-def link(number: int) -> int:
-    """One link."""
+def _link(number: int) -> int:
     starts.append(time.time() * 1_000)
     return number
 
 
-@flow
-def chain(length: int) -> int:
-    """A chain of so many."""
-    return sum(link(1) for _ in range(length))
-
-
 def main() -> None:
+    link = flow(name="link")(_link)
+
+    def linked(length: int) -> int:
+        return sum(link(1) for _ in range(length))
+
+    chain = flow(name="chain")(linked)
     for length in (5, int(sys.argv[1])):  # the first one warms the process
         starts.clear()
         assert chain(length) == length
