@@ -107,6 +107,13 @@ def history_of(seed: int, kind: str | None = None) -> History:
     return KINDS[seed % len(KINDS)](seed, CLASSES[seed // len(KINDS) % len(CLASSES)])
 
 
+def counts_of(seed: int, kind: str) -> Counter[str]:
+    """What happened in a history of that kind, in which nothing may break a promise."""
+    history = history_of(seed, kind)
+    assert history.judged() == [], f"python -m tests.support.simulate --kind {kind} --only {seed}"
+    return history.stage.counts
+
+
 def play(seed: int, kind: str | None = None) -> Result:
     """One history."""
     made = history_of(seed, kind)

@@ -109,7 +109,8 @@ class WorkerProcess:
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
-        version = own_version(jobs, settings or Settings())
+        settings = settings or Settings()
+        version = own_version(jobs, settings)
         identify = partial(
             process_identity, name, jobs, app_version=version.name, queue=self.queue, concurrency=concurrency
         )
@@ -119,7 +120,7 @@ class WorkerProcess:
             identify if keeps_record else None,
             system_clock,
             catalogue_of(services, jobs),
-            registrar_of(services, jobs, version, settings or Settings()),
+            registrar_of(services, jobs, version, settings),
         )
         self._shell = WorkerShell(
             services,
