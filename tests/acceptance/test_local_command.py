@@ -34,16 +34,13 @@ def child_pids(parent: int, name: str) -> list[int]:
 
 def ended_run(browser: httpx.Client, key: str, seconds: float) -> dict[str, str]:
     """A run that succeeded, as the history has it: a page may be empty, and the history is some seconds behind."""
-    cursor, until = None, time.monotonic() + seconds
+    asked, until = {"state": "SUCCEEDED", "limit": "1"}, time.monotonic() + seconds
     while time.monotonic() < until:
-        page = browser.get(
-            "/v1/tenants/default/runs",
-            params={"state": "SUCCEEDED", "limit": 1} | ({"cursor": cursor} if cursor else {}),
-            headers={"Authorization": f"Bearer {key}"},
-        ).json()
+        header = {"Authorization": f"Bearer {key}"}
+        page = browser.get("/v1/tenants/default/runs", params=asked, headers=header).json()
         for run in page["items"]:
             return dict(run)
-        cursor = page["cursor"]
+        asked = {"state": "SUCCEEDED", "limit": "1"} | ({"cursor": page["cursor"]} if page["cursor"] else {})
     raise AssertionError(f"the history shows no run that succeeded in {seconds} s")
 
 

@@ -82,7 +82,7 @@ MAP_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a cancellation leaves the items of maps",
         "owner/runs/change.py",
-        "    for step in maps:\n        _cancel_map(parent, step, context)\n",
+        "    for step in maps:\n        _cancel_map(parent, step, context, ended)\n",
         "",
     ),
     (

@@ -869,7 +869,7 @@ MUTANTS = (
     Mutant(
         "a cancellation returns before what was leased ahead has begun",
         "owner/runs/change.py",
-        "    wait_for_held(held_leases([run], context.clock()), context.services)\n",
+        "    wait_for_held(held_leases(ended, context.clock()), context.services)\n",
         "",
         AHEAD,
     ),

@@ -268,7 +268,7 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a cancellation that is called again stops at the first depth",
         "owner/runs/change.py",
-        "            cancel_children(child, context)\n",
+        "            _cancel_below(child, context, ended)\n",
         "            continue\n",
     ),
     (

@@ -90,8 +90,14 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a cancellation leaves the children",
         "owner/runs/change.py",
-        "    cancel_children(run, context)\n    wait_for_held",
-        "    wait_for_held",
+        "        tell_end(run, context.services, context.clock)\n    _cancel_below(run, context, ended)\n",
+        "        tell_end(run, context.services, context.clock)\n",
+    ),
+    (
+        "the timer of a cancelled run leaves what is below it",
+        "ticker/run_timers.py",
+        "        end_children(run, context.services, context.clock)",
+        "        pass",
     ),
     (
         "a child starts after its parent was cancelled",

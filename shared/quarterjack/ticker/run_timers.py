@@ -33,6 +33,7 @@ from quarterjack.fires.context import (
     sends,
 )
 from quarterjack.fires.parking import keep_recorded, tell_end, wake_if_over
+from quarterjack.owner.runs.change import end_children
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
 from quarterjack.state.lease import SKEW, takeable_at
@@ -100,6 +101,8 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
     now = context.clock()
     if run is None:
         return now - entry.created_at > ORPHAN_PATIENCE
+    if run.state is RunState.CANCELLED:
+        end_children(run, context.services, context.clock)  # whoever cancelled it may have ended before that
     if run.state not in WAITING:
         # The timer of a wait is put before its run parks, by a worker that may be slow.
         return run.state is not RunState.RUNNING or entry.id != wait_id(str(run.ref), run.wait_no + 1)

@@ -289,12 +289,7 @@ class Pipelines(History):
         if word in ("lost", "lost one-off"):
             return run_id in self.asked
         row = self.stage.memory.row(parse_run_id(run_id)) if word == "unfinished" else None
-        return row is not None and (row["due"] > self.stage.now - _YOUNG or self._is_for_the_auditor(row))
-
-    def _is_for_the_auditor(self, row: Mapping[str, Any]) -> bool:
-        """Claimed by a process that did not send it until its pipeline was cancelled: it must not start, and nothing waits for it."""
-        above = self.stage.memory.row(parse_run_id(row["parent"])) if row.get("parent") else None
-        return row["state"] == RunState.QUEUED and above is not None and above["state"] == RunState.CANCELLED
+        return row is not None and bool(row["due"] > self.stage.now - _YOUNG)
 
     def _after_cancel(self) -> list[str]:
         """No attempt of a run that was cancelled, or of what is below it, begins after the call has returned."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from quarterjack import Context, Tenants
-from quarterjack.domain.run import RunRow, RunState, SiblingRows
+from quarterjack.domain.run import EntryKind, RunRow, RunState, SiblingRows
 from quarterjack.errors import ChildFailed, InvalidInput, Parking
 from quarterjack.fires.windows import keep
 from quarterjack.fires.windows.advance import item_ended
@@ -390,6 +390,18 @@ def test_the_timer_finds_an_item_whose_end_nobody_told() -> None:
     world.live(200)
     assert [each.state for each in world.items(run)] == ["CANCELLED"], "the first failure ends the map"
     assert world.row(run.id).state == "DEAD"
+
+
+def test_the_timer_of_a_cancelled_run_ends_the_items_that_its_owner_left() -> None:
+    world = Mapping()
+    run = world.mapped([*range(6)], at_a_time=3)
+    with pytest.raises(Crash):
+        world.owner(Faults().at("cancel", after=crash)).cancel_run(run.id)
+    assert [str(each.state) for each in world.items(run)] == ["QUEUED"] * 3
+    world.wait(200)
+    world.tick()  # no worker takes their messages
+    assert [str(each.state) for each in world.items(run)] == ["CANCELLED"] * 3
+    assert world.entries(EntryKind.RUN) == []
 
 
 def test_the_timer_finds_the_end_of_a_parked_item_whose_end_nobody_told() -> None:

@@ -44,39 +44,54 @@ _OTHERS = {
 def cancel_run(run: RunRow, context: FireContext) -> RunRow:
     """A waiting run is CANCELLED; the worker of a running one is asked to end it; an ended one stays as it is.
 
-    ``run`` as it was just read.
+    The same happens to what is below it: children, items of maps, tasks. ``run`` as it was just read. Raises Conflict, Unavailable.
     """
-    run = end_run(run, context)
-    if run.is_terminal:
-        tell_end(run, context.services, context.clock)
-    cancel_children(run, context)
-    wait_for_held(held_leases([run], context.clock()), context.services)
+    ended = list[RunRow]()
+    run = _cancel(run, context, ended)
+    wait_for_held(held_leases(ended, context.clock()), context.services)
     return run
 
 
-def cancel_children(run: RunRow, context: FireContext) -> None:
-    """Cancel the children of a cancelled run that have not ended. A child that is submitted later does not start. Raises Unavailable."""
+def _cancel(run: RunRow, context: FireContext, ended: list[RunRow]) -> RunRow:
+    """The same without the wait for jobs that were leased before their instant: the cancelled rows are added to ``ended``."""
+    run = end_run(run, context)
+    ended.append(run)
+    if run.is_terminal:
+        tell_end(run, context.services, context.clock)
+    _cancel_below(run, context, ended)
+    return run
+
+
+def _cancel_below(run: RunRow, context: FireContext, ended: list[RunRow]) -> None:
+    """Cancel what is below a cancelled run and has not ended. A child that is submitted later does not start."""
     if run.state is not RunState.CANCELLED and not run.cancel_requested:
         return
     maps = map_steps(requests_of(run, context.services))
-    cancel_all(run.ref, [*children(run, context.services).values()], maps, context)
+    cancel_all(run.ref, [*children(run, context.services).values()], maps, context, ended)
 
 
-def cancel_all(parent: RunRef, refs: Sequence[RunRef], maps: Sequence[str], context: FireContext) -> None:
-    """Cancel those of a run's children, and of the items of its maps, that have not ended. Raises Unavailable."""
+def cancel_all(
+    parent: RunRef,
+    refs: Sequence[RunRef],
+    maps: Sequence[str],
+    context: FireContext,
+    ended: list[RunRow] | None = None,
+) -> None:
+    """Cancel those of a run's children, and of the items of its maps, that have not ended. Raises Conflict, Unavailable."""
+    ended = [] if ended is None else ended
     looked = context.services.ledger.look(refs) if refs else BatchReadResult()
     for child in looked.found.values():
         if child.is_terminal:  # by a call that may have died before the children of the child
-            cancel_children(child, context)
+            _cancel_below(child, context, ended)
         else:
-            cancel_run(child, context)
+            _cancel(child, context, ended)
     for step in maps:
-        _cancel_map(parent, step, context)
+        _cancel_map(parent, step, context, ended)
     if looked.unanswered:
         raise Unavailable(f"{len(looked.unanswered)} children of run {parent} could not be read; cancel it again")
 
 
-def _cancel_map(parent: RunRef, step: str, context: FireContext) -> None:
+def _cancel_map(parent: RunRef, step: str, context: FireContext, ended: list[RunRow]) -> None:
     """Cancel the items under way of a map of a cancelled run: no further one starts. Raises Unavailable.
 
     In batches, and without an audit entry for each: that of the run is for them all.
@@ -86,12 +101,12 @@ def _cancel_map(parent: RunRef, step: str, context: FireContext) -> None:
     window = read_window(map_of_step(parent, step), context.services)
     left = [] if window is None else [window.item(number) for number in window.open]
     for _ in range(_ROUNDS):
-        left = _cancelled(left, context) if left else []
+        left = _cancelled(left, context, ended) if left else []
     if left:
         raise Unavailable(f"{len(left)} items of map {step!r} of run {parent} keep moving; cancel the run again")
 
 
-def _cancelled(refs: Sequence[RunRef], context: FireContext) -> list[RunRef]:
+def _cancelled(refs: Sequence[RunRef], context: FireContext, ended: list[RunRow]) -> list[RunRef]:
     """Cancel those that have not ended; those that moved meanwhile, or were not answered."""
     ledger, moves = context.services.ledger, list[tuple[RunRef, Transition]]()
     looked = ledger.look(refs)
@@ -99,7 +114,7 @@ def _cancelled(refs: Sequence[RunRef], context: FireContext) -> list[RunRef]:
         if run.is_terminal or run.cancel_requested:
             continue
         if run.asked is not None or run.asked_before:  # it may have children of its own
-            cancel_run(run, context)
+            _cancel(run, context, ended)
             continue
         now = run.end_time(context.clock())
         waiting = run.state is not RunState.RUNNING
@@ -128,9 +143,12 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
 
 
 def end_children(run: RunRow, services: Services, clock: Clock) -> None:
-    """Cancel the children of a run that the overlap policy has ended, or asked to end. Raises Unavailable."""
+    """Cancel what is below a run that was cancelled, or asked to end: by the overlap policy, or by an owner whose call failed.
+
+    Raises Conflict, Unavailable.
+    """
     if run.asked is not None or run.asked_before or run.awaits is not None:
-        cancel_children(run, FireContext(services=services, clock=clock, caller=role("worker")))
+        _cancel_below(run, FireContext(services=services, clock=clock, caller=role("worker")), [])
 
 
 def end_run(run: RunRow, context: FireContext) -> RunRow:

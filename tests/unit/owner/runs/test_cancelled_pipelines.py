@@ -32,6 +32,22 @@ def test_a_cancellation_that_is_called_again_reaches_every_depth(verb: str, skip
     }
 
 
+@pytest.mark.parametrize("skip", range(2))
+def test_the_timers_end_what_an_owner_left(skip: int) -> None:
+    line = Line()
+    scheduler = line.world.scheduler
+    scheduler.upsert_schedule("inner", "pipeline:inner", "manual", tasks=INNER)
+    line.publish({"n": {"pipeline": "inner"}})
+    run = scheduler.trigger("p")
+    line.world.work()
+    with pytest.raises(Crash):
+        line.world.owner(Faults().at("cancel", after=crash, skip=skip)).cancel_run(run.id)
+    line.world.wait(200)
+    line.world.tick()
+    assert {str(run.state) for run in line.world.memory.runs()} == {"CANCELLED"}
+    assert len(line.world.memory.runs()) == 3
+
+
 def test_a_task_that_an_owner_skips_has_not_begun() -> None:
     line = Line()
     line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}})
