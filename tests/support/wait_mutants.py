@@ -94,6 +94,12 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        tell_end(run, context.services, context.clock)\n",
     ),
     (
+        "a child whose worker died starts again after its parent was cancelled",
+        "worker/admission/refused.py",
+        "        worker.services.ledger.move(row.ref, request_cancel())",
+        "        pass",
+    ),
+    (
         "the timer of a cancelled run leaves what is below it",
         "ticker/run_timers.py",
         "        end_children(run, context.services, context.clock)",

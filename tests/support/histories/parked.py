@@ -282,8 +282,10 @@ class Parked(History):
     def _after_cancel(self) -> list[str]:
         found = []
         for run in self.stage.memory.runs():
-            at = self.cancelled.get(run.parent or "")
+            above = run.parent or ""
+            at = self.cancelled.get(above)
             leases = [lease for (ref, _), lease in self.seen.leases.items() if ref == run.ref]
-            if at is not None and any(lease.at > at and lease.fence == 1 for lease in leases):
+            fences = {lease.fence for lease in leases if at is not None and lease.at > at}
+            if fences and (1 in fences or not above.startswith("acme/~batch")):  # what a batch has begun goes on
                 found.append(f"after cancel: {run.ref} of {run.parent}")
         return found

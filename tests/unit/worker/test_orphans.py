@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from quarterjack import Context, Retry, Submission
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import RunRow
+from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 
 from tests.support.scenes.world import World
@@ -34,13 +37,14 @@ def abandoned(world: World, child: str) -> tuple[str, str]:
 
     run = world.scheduler.submit("parent")
     first_message(world)
-    first_message(world)
+    with suppress(Crash):
+        first_message(world)
     (found,) = (each for each in world.memory.runs() if each.parent == run.id)
     assert found.fence == 1
     return run.id, str(found.ref)
 
 
-@pytest.mark.parametrize("end", ["fails", "parks"])
+@pytest.mark.parametrize("end", ["fails", "parks", "dies"])
 def test_a_child_that_has_begun_starts_no_further_slice(end: str) -> None:
     world, slices = World(), list[int]()
 
@@ -49,10 +53,12 @@ def test_a_child_that_has_begun_starts_no_further_slice(end: str) -> None:
         slices.append(ctx.fence)
         if end == "fails":
             raise ValueError("again")
+        if end == "dies":
+            raise Crash
         ctx.sleep(60)
 
     parent, mine = abandoned(world, "child")
-    assert run_of(world, mine).state == ("RETRYING" if end == "fails" else "PARKED")
+    assert run_of(world, mine).state == {"fails": "RETRYING", "parks": "PARKED", "dies": "RUNNING"}[end]
     world.scheduler.cancel_run(parent)
     world.live(300)
     assert (run_of(world, parent).state, run_of(world, mine).state, slices) == ("CANCELLED", "CANCELLED", [1])

@@ -13,7 +13,7 @@ from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.parking import wake_if_over
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import UNSERVED, give_up, wait_for_version
-from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose
+from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose, request_cancel
 from quarterjack.state.lease import has_live_lease, takeable_at
 from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
@@ -116,7 +116,12 @@ def orphaned(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     have begun go on, as do tasks of a pipeline that has ended.
     """
     row = ready.received.definition.row
-    if row is None or row.parent is None or row.state is RunState.RUNNING or not _is_withdrawn(row, worker.services):
+    if row is None or row.parent is None or has_live_lease(row, worker.clock()):
+        return None
+    if not _is_withdrawn(row, worker.services):
+        return None
+    if row.state is RunState.RUNNING:  # its worker has crashed: the lease is refused, and that ends it
+        worker.services.ledger.move(row.ref, request_cancel())
         return None
     now = row.end_time(worker.clock())
     moved = worker.services.ledger.move(row.ref, cancel(now=now, expires=worker.expires(now)))
