@@ -119,10 +119,16 @@ def allow_scheduling(
         queues.allow_send(grantee)
 
 
+def _allow_profiles(grantee: iam.IGrantable, store: InstallationStore, tenant: str | None = None) -> None:
+    """Allow the read of profiles, which brings the application versions along."""
+    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=TenantKeys(tenant).profiles)
+    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), keys=(APP_VERSIONS,))
+
+
 def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
     """Allow the calls of ``Tenants`` about profiles and API keys, of all tenants and of the installation, each change with its line."""
-    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem", *DELETE), SCAN)
-    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), keys=(APP_VERSIONS,))
+    _allow_profiles(grantee, store)
+    store.allow(grantee, "tenants", ("dynamodb:Query", "dynamodb:PutItem", *DELETE), SCAN)
     store.allow(
         grantee, "agenda", ("dynamodb:GetItem", "dynamodb:PutItem"), keys=(CONFIG["shard"],)
     )  # weights, own shards
@@ -133,8 +139,7 @@ def allow_governing(grantee: iam.IGrantable, store: InstallationStore) -> None:
 def allow_setting_secrets(grantee: iam.IGrantable, store: InstallationStore, tenant: str | None) -> None:
     """Allow the calls of ``Tenants`` about secrets, which the tenant's grants may refuse, each change with its line."""
     store.allow_secrets(grantee, "ssm:PutParameter", "ssm:DeleteParameter", "ssm:GetParametersByPath", tenant=tenant)
-    store.allow(grantee, "tenants", ("dynamodb:BatchGetItem",), keys=TenantKeys(tenant).profiles)
-    store.allow(grantee, "runs", ("dynamodb:BatchGetItem",), keys=(APP_VERSIONS,))
+    _allow_profiles(grantee, store, tenant)
     store.allow_audit_entries(grantee, tenant)
     store.allow_key(grantee)
 
