@@ -93,7 +93,7 @@ def _keeper(function: str, log_stream: str) -> RecordKeeper:
         identify if settings.history else None,
         system_clock,
         catalogue_of(ours, _jobs()),
-        registrar_of(ours, _jobs(), version, settings),
+        registrar_of(ours, version),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..figures import Figure, Source
 from .parts_specs import CAUSES, OF_PARTS
-from .spec import LATE, AlarmSpec, BurnWindows, Compare, Each, Severity
+from .spec import LATE, AlarmSpec, BurnWindows, Compare, Each, Need, Severity
 
 VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
 LOW_WAITS = 300_000  # ms
@@ -118,6 +118,19 @@ OF_RUNS: tuple[AlarmSpec, ...] = (
         unit="% of the attempts",
         period=10,
         times=2,  # the newest share alone says nothing: one of its two figures may be later than the other
+        out_of=3,
+    ),
+    AlarmSpec(
+        id="version-unserved",
+        severity=Severity.P2,
+        needs=Need.HISTORY,  # without it workers have no records, and none is known to be alive
+        means="In 2 of 3 times 5 minutes runs waited for an application version of which no worker was alive. None is lost.",
+        look="Which version, and was its deployment finished? `quarterjack versions list`, `quarterjack workers list`.",
+        each=Each.WORKER,
+        figures={"unserved": Figure("VersionUnserved", "{worker}")},  # a run is offered once a minute
+        unit="runs given back in 5 minutes",
+        period=5,
+        times=2,
         out_of=3,
     ),
     AlarmSpec(

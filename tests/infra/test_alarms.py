@@ -119,7 +119,11 @@ def test_every_part_has_its_alarms(alarms: dict[str, Alarm]) -> None:
     assert paged(alarms) == {
         *("nothing-runs", "nothing-runs-reports", "nothing-runs-reports_1", "nothing-runs-gpu", "no-tick", "behind"),
         *("late-sends", "late-starts", "dead-runs", "expired", "lost", "lost-reports", "lost-gpu", "lost-ticker"),
-        *(f"{name}{queue}" for name in ("slow-runs", "failing-attempts") for queue in ("", "-reports", "-gpu")),
+        *(
+            f"{name}{queue}"
+            for name in ("slow-runs", "failing-attempts", "version-unserved")
+            for queue in ("", "-reports", "-gpu")
+        ),
         *("rescued-leases", "rescued-leases-reports", "rescued-leases-gpu", "backlog-grows", "held-back", "waiting"),
         *("function-errors", "throttled", "no-audit", "audit-contradicted", "quarantined", "unburied"),
         *("unreadable", "rejected", "historian-behind", "historian-errors", "historian-aside", "historian-set-aside"),

@@ -14,6 +14,18 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    if bound_to is not None and False:\n",
     ),
     (
+        "a run whose version has no worker is not counted",
+        "worker/admission/refused.py",
+        "now + _LATE, NO_WORKER)",
+        "now + _LATE, OTHER)",
+    ),
+    (
+        "the doctor does not look whether a worker of the version has come",
+        "doctor/flow.py",
+        "if now - seen.get(version, 0) > ALIVE)",
+        "if version)",
+    ),
+    (
         "a run that runs is reassigned",
         "state/before_start.py",
         "    waiting = all_of(READY, NOT_CANCELLED)\n",

@@ -120,7 +120,7 @@ class WorkerProcess:
             identify if keeps_record else None,
             system_clock,
             catalogue_of(services, jobs),
-            registrar_of(services, jobs, version, settings),
+            registrar_of(services, version),
         )
         self._shell = WorkerShell(
             services,

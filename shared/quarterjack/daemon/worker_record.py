@@ -4,7 +4,7 @@ While runs begin that take more than two seconds, one write in 5 s: what runs is
 
 A process writes when it starts, every 20 s, and when it has left. A Lambda environment writes every 20 s while a batch goes on, and when
 a batch is done and its messages are acknowledged, if its last record names runs or is five minutes old, or a message was of a job that
-it does not know. An idle one writes nothing.
+it does not know or of an application version without a worker. An idle one writes nothing.
 
 Beside its record it publishes which jobs it knows (owner/catalogue.py), which is a read an hour, and a write if nobody else has made it;
 and it registers its application version (owner/app_versions.py).
@@ -35,9 +35,9 @@ from quarterjack.state.worker_record import (
     PERIOD,
     RESTING,
     SETTLED,
+    GivenBack,
     JobNames,
     RunAtHand,
-    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -48,6 +48,7 @@ from quarterjack.state.worker_record import (
 from quarterjack.stores.records import Record
 from quarterjack.version import VERSION
 from quarterjack.worker.admission.admit import UNKNOWN
+from quarterjack.worker.admission.refused import NO_WORKER
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import Heartbeat
 from quarterjack.worker.stages import ReceivedMessage
@@ -81,7 +82,7 @@ class RecordKeeper:
         self._heartbeat: Heartbeat | None = None
         self._invocation: str | None = None
         self._handled = 0  # messages
-        self._unknown = UnknownJobs()  # of them
+        self._unknown, self._unserved = GivenBack(), GivenBack()  # of them
 
     def begin(self, heartbeat: Heartbeat, *, name: str) -> None:
         """The runs at hand are those of ``heartbeat`` from now on, in whose rows the worker has this name. A process writes at once."""
@@ -94,13 +95,17 @@ class RecordKeeper:
     def count(self, done: Sequence[Done]) -> None:
         """Messages that are done. One caller at a time."""
         self._handled += len(done)
-        strange = [
-            received.definition.spec.job
-            for received, outcome in done
-            if outcome.why == UNKNOWN and isinstance(received, ReceivedMessage) and received.definition.spec is not None
-        ]
-        if strange:
-            self._unknown = self._unknown.plus(strange, self._clock())
+        strange, unserved = list[str](), list[str]()
+        for received, outcome in done:
+            if outcome.why not in (UNKNOWN, NO_WORKER) or not isinstance(received, ReceivedMessage):
+                continue
+            spec, row = received.definition.spec, received.definition.row
+            if outcome.why == UNKNOWN and spec is not None:
+                strange.append(spec.job)
+            elif row is not None and row.app_version is not None:
+                unserved.append(row.app_version)
+        now = self._clock()
+        self._unknown, self._unserved = self._unknown.plus(strange, now), self._unserved.plus(unserved, now)
 
     def beat(self) -> None:
         """Write it, if 20 s are over since the last time."""
@@ -117,7 +122,8 @@ class RecordKeeper:
         """The batch of a function is done, or a process has left, which it writes. A write gets a second, and then goes on by itself."""
         if self._kind is WorkerKind.FUNCTION:
             last = self._written
-            is_news = last is not None and (last.at_hand > 0 or last.unknown.count < self._unknown.count)
+            back = (self._unknown, self._unserved)
+            is_news = last is not None and (last.at_hand > 0 or (last.unknown, last.unserved) != back)
             self._write_beside(PERIOD if is_news else RESTING)
         if self._writing.acquire(timeout=_PATIENCE):
             try:
@@ -166,6 +172,7 @@ class RecordKeeper:
             seen_at=now,
             handled=self._handled,
             unknown=self._unknown,
+            unserved=self._unserved,
             at_hand=len(runs),
             runs=fitting(runs),
             invocation=self._invocation,
@@ -276,7 +283,8 @@ def own_version(jobs: KnownJobs, settings: Settings) -> OwnVersion:
         return OwnVersion()
     pinned = settings.run_on == "assigned"
     some = any(pinned if job.pinned is None else job.pinned for job in jobs)
-    return OwnVersion(name=cache(partial(app_version_of, jobs, settings.app_version)), pinned=pinned, some=some)
+    name, share = cache(partial(app_version_of, jobs, settings.app_version)), settings.app_version_share / 100
+    return OwnVersion(name=name, pinned=pinned, some=some, share=share)
 
 
 def _package_version(jobs: Registry) -> str | None:
@@ -285,10 +293,6 @@ def _package_version(jobs: Registry) -> str | None:
     return None if package is None else package_version(package)
 
 
-def registrar_of(
-    services: Services, jobs: KnownJobs, version: OwnVersion, settings: Settings
-) -> VersionRegistrar | None:
-    """Registers the application version of this process; None if its jobs are not known."""
-    if not isinstance(jobs, Registry):
-        return None
-    return VersionRegistrar(services, version.name, settings.app_version_share / 100)
+def registrar_of(services: Services, version: OwnVersion) -> VersionRegistrar | None:
+    """Registers the application version of this process, if it has one."""
+    return None if version.share is None else VersionRegistrar(services, version.name, version.share)

@@ -26,6 +26,7 @@ _THEN: tuple[Check, ...] = (
     flow.quarantined,
     flow.backpressure,
     flow.shared_queues,
+    flow.versions,
     schedules.chains,
     schedules.incidents,
     flow.backlog,

@@ -23,6 +23,7 @@ from quarterjack.state.lease import SKEW
 from quarterjack.state.worker_record import OWN_QUEUE
 from quarterjack.stores.agenda import CONFIG, LOCK
 from quarterjack.stores.rows import shard_key
+from quarterjack.worker.versions import ALIVE, versions_of_workers
 
 _READ = 50  # entries of each shard
 _NOTICEABLE = 2 * SECOND  # offset of the clock by which starts are visibly early or late
@@ -176,6 +177,29 @@ def shared_queues(context: DoctorContext) -> Iterator[Finding]:
         )
     if there and not strangers:
         yield ok(f"{len(there)} workers know the jobs of the messages that they get")
+
+
+def versions(context: DoctorContext) -> Iterator[Finding]:
+    """One finding for each application version that runs wait for while none of its workers is alive."""
+    if "runs" not in context.tables or not context.settings.history:
+        return
+    now, services = context.clock(), context.services
+    there, known = list(read_workers(services, now)), services.tenants.app_versions.read(now)
+    if known.latest is None:
+        return
+    seen, waited = versions_of_workers(there), dict[str, int]()
+    for row in there:
+        for version in map(known.resolved, row.unserved.names if now - row.unserved.last_at <= ALIVE else ()):
+            waited[version] = max(waited.get(version, 0), row.unserved.last_at)
+    unserved = sorted(version for version in waited if now - seen.get(version, 0) > ALIVE)
+    for version in unserved:
+        yield warn(
+            f"runs wait for version {version}: a worker gave one back at {from_ms(waited[version]):%H:%M:%SZ}, and no worker of "
+            f"that version has been seen for {ALIVE // MINUTE} minutes",
+            f"start a worker of it, or `quarterjack versions retire {version} --to OTHER`",
+        )
+    if not unserved:
+        yield ok(f"no run was found that waits for a version without workers; the latest is {known.latest.name}")
 
 
 def backpressure(context: DoctorContext) -> Iterator[Finding]:

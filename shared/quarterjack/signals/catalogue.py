@@ -157,8 +157,9 @@ _WORKER = (
         ("Redelivered", "messages that were received before"),
         (
             "Postponed",
-            "messages sent again for a later time: not due yet, an unknown job, or its tenant or job is held",
+            "messages sent again for a later time: not due yet, an unknown job, another version, or its tenant or job is held",
         ),
+        ("VersionUnserved", "of these, whose run waits for an application version of which no worker is alive"),
         ("Kept", "messages that come back by themselves: a service did not answer, or it was not their turn"),
         (
             "LeaseRefused",

@@ -14,6 +14,7 @@ from quarterjack.signals.catalogue import METRICS
 from quarterjack.signals.measurement import Kind, Measurement, Metered
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.start import delay_for
+from quarterjack.worker.admission.refused import NO_WORKER
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.stages import Action, AnyMessage, LeasedRun, Outcome, ReceivedMessage
 
@@ -122,16 +123,21 @@ def _visible_at(received: ReceivedMessage) -> int | None:
     return sent + delay_for(message.not_before, message.start, sent) * SECOND if sent else None
 
 
+def _gone_on(outcome: Outcome) -> Figures:
+    """Of a message that led to no attempt."""
+    if outcome.action in _REFUSED:
+        return {"LeaseRefused": [1], f"LeaseRefused.{outcome.why}": [1]}
+    figures: Figures = {_ACTIONS[outcome.action]: [1]} if outcome.action in _ACTIONS else {}
+    return figures | {"VersionUnserved": [1]} if outcome.why == NO_WORKER else figures
+
+
 def _end(received: AnyMessage, outcome: Outcome) -> Figures:
     figures: Figures = {}
     if outcome.state in _STATES:
         figures[_STATES[outcome.state]] = [1]
     if outcome.state is RunState.PARKED:
         figures[f"Parked.{outcome.why}"] = [1]
-    if outcome.action in _REFUSED:
-        figures |= {"LeaseRefused": [1], f"LeaseRefused.{outcome.why}": [1]}
-    elif outcome.action in _ACTIONS:
-        figures[_ACTIONS[outcome.action]] = [1]
+    figures |= _gone_on(outcome)
     if outcome.state is RunState.SHADOWED and outcome.start_lag is not None:
         figures["StartLag"] = [outcome.start_lag]
     if outcome.duration is not None:

@@ -37,7 +37,7 @@ MOST_RUNS = 50  # runs listed
 _RUNS_TEXT = 8_000  # characters of JSON for them
 _JOBS_TEXT = 2_000  # characters of names of jobs; of the others there are hashes
 _HASH = 8  # characters of the hash of a name
-_MOST_UNKNOWN = 5  # names of jobs that a worker was given and does not know
+_MOST_NAMES = 5  # of jobs that a worker was given and does not know, and of versions without a worker
 _MOST_HASHES = 250
 OWN_QUEUE = (  # the remedy of two applications whose workers get each other's messages
     'give each application a queue of its own (Queue("shop"), @job(…, queue="shop"), `quarterjack worker --queue shop`), '
@@ -106,17 +106,17 @@ def _hash(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnknownJobs:
-    """The messages that a worker gave back because it does not know their jobs: another application uses its queue, too."""
+class GivenBack:
+    """The messages that a worker gave back for one reason."""
 
     count: int = 0  # messages since the worker started; a run that comes again counts again
-    names: Sequence[str] = ()  # of the jobs of the last of them, the newest last, at most five
+    names: Sequence[str] = ()  # jobs or versions of the last of them, the newest last, at most five
     last_at: int = 0  # UTC ms of the last one; 0: there was none
 
-    def plus(self, jobs: Sequence[str], now: int) -> UnknownJobs:
-        """With further messages, of these ``jobs``; at least one."""
-        names = tuple(dict.fromkeys(reversed((*self.names, *jobs))))[:_MOST_UNKNOWN][::-1]
-        return UnknownJobs(count=self.count + len(jobs), names=names, last_at=now)
+    def plus(self, names: Sequence[str], now: int) -> GivenBack:
+        """With further messages, one for each of these ``names``."""
+        kept = tuple(dict.fromkeys(reversed((*self.names, *names))))[:_MOST_NAMES][::-1]
+        return GivenBack(count=self.count + len(names), names=kept, last_at=now) if names else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,10 @@ class WorkerRow:
     handled: int = 0  # messages since it started
     at_hand: int = 0  # runs
     runs: Sequence[RunAtHand] = ()  # the oldest of these, as many as fit
-    unknown: UnknownJobs = field(default_factory=UnknownJobs)  # that it was given
+    unknown: GivenBack = field(
+        default_factory=GivenBack
+    )  # by job: it does not know it, as another application uses its queue, too
+    unserved: GivenBack = field(default_factory=GivenBack)  # by application version: no worker of it was alive
     invocation: str | None = None  # of a Lambda environment: the request that it worked on, as in the rows of its runs
     stopped_at: int | None = None  # UTC ms
 
@@ -223,6 +226,7 @@ def record_body(row: WorkerRow) -> dict[str, Any]:
         "jobs": vars(row.identity.jobs),
         "runs": [_run_body(run) for run in row.runs],
         "unknown": vars(row.unknown),
+        "unserved": vars(row.unserved),
     }
     return given | own | nested
 
@@ -250,13 +254,18 @@ def parse_record(body: Mapping[str, Any]) -> WorkerRow:
         app_version=body.get("app_version"),
     )
     given = {name: body[name] for name in _OWN if name in body}
-    runs, unknown = tuple(map(_parse_run, body["runs"])), _parse_unknown(body.get("unknown", {}))
-    return WorkerRow(identity=identity, runs=runs, unknown=unknown, **given)
+    return WorkerRow(
+        identity=identity,
+        runs=tuple(map(_parse_run, body["runs"])),
+        unknown=_parse_given_back(body.get("unknown", {})),
+        unserved=_parse_given_back(body.get("unserved", {})),
+        **given,
+    )
 
 
-def _parse_unknown(body: Mapping[str, Any]) -> UnknownJobs:
+def _parse_given_back(body: Mapping[str, Any]) -> GivenBack:
     names = tuple(str(name) for name in body.get("names", ()))
-    return UnknownJobs(count=int(body.get("count", 0)), names=names, last_at=int(body.get("last_at", 0)))
+    return GivenBack(count=int(body.get("count", 0)), names=names, last_at=int(body.get("last_at", 0)))
 
 
 def _parse_run(body: Mapping[str, Any]) -> RunAtHand:

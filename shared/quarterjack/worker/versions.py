@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from quarterjack.domain.job import Job
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.ports.services import Services
+from quarterjack.state.worker_record import WorkerRow
 
 _FRESH = 20 * SECOND  # age up to which the worker records are believed
 ALIVE = (
@@ -22,6 +23,9 @@ class OwnVersion:
     name: Callable[[], str] = lambda: ""
     pinned: bool = False  # whether jobs are that do not say
     some: bool = False  # whether any job is: then rows are read that tell the versions of runs
+    share: float | None = (
+        None  # of the runs that it gets if it is new; None: the jobs are not known, so nothing is registered
+    )
 
     def binds(self, job: Job) -> bool:
         """Whether runs of a job start on workers of their version alone."""
@@ -46,8 +50,13 @@ def seen_versions(services: Services, now: int) -> dict[str, int]:
     """When a worker of each version was last seen (UTC ms), as their records have it. Raises Unavailable."""
     from quarterjack.owner.workers import read_workers  # noqa: PLC0415 (only who meets another version asks)
 
+    return versions_of_workers(read_workers(services, now))
+
+
+def versions_of_workers(rows: Iterable[WorkerRow]) -> dict[str, int]:
+    """The same, from records that were read."""
     found = dict[str, int]()
-    for row in read_workers(services, now):
+    for row in rows:
         name = row.identity.app_version
         if name is not None and row.stopped_at is None:
             found[name] = max(found.get(name, 0), row.seen_at)

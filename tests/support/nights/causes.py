@@ -12,6 +12,7 @@ from quarterjack.daemon import auditor_hour
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.errors import Misconfigured
+from quarterjack.owner.app_versions import register
 from quarterjack.testing import Hook
 
 from tests.support.nights import faults
@@ -123,6 +124,15 @@ def breaks(night: Night) -> Cure:
         night.scheduler.tenant, limits={"breaker_percent": 90}
     )
     return fails("breaks", 1, 10, catch_up="none")(night)
+
+
+def without_worker(night: Night) -> None:
+    """A version is made the latest, and its workers are not deployed. Nothing but the page's commands ends it."""
+    night.patch.setenv("QUARTERJACK_APP_VERSION", "8")
+    for name in ("8", "9"):
+        register(name, 1.0, night.memory.connect(), night.clock())
+    night.job("bound", lambda ctx, payload: None, version="assigned")
+    night.schedule("bound", "bound")
 
 
 def slow(night: Night) -> Cure:

@@ -241,6 +241,7 @@ class Night:
                 if part == "worker":  # the next test's package is another
                     module._jobs.cache_clear()
                     module._keeper.cache_clear()
+                    module._version.cache_clear()
 
     def _keep(self, text: str, service: str) -> None:
         lines = [json.loads(line) for line in text.splitlines() if '"_aws"' in line]

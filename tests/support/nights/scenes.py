@@ -160,6 +160,16 @@ SCENES = (
         before=causes.schedules("note", 20),
     ),
     Scene(
+        name="a version gets all runs before it has a worker",
+        alarm="version-unserved",
+        page="version-unserved",
+        fault=causes.without_worker,
+        knows={"VERSION": "9", "OTHER": "8"},
+        follows=("late-starts",),
+        shows=1,
+        heals=20,
+    ),
+    Scene(
         name="nobody receives from a low lane",
         alarm="priority-inversion",
         page="priority-inversion",

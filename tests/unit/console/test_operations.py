@@ -18,8 +18,8 @@ from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
     KEY,
+    GivenBack,
     JobNames,
-    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -49,7 +49,7 @@ def worker(browser: Browser, name: str = "w-1", **identity: Any) -> None:
     """A worker says something of itself."""
     given: dict[str, Any] = {"kind": WorkerKind.PROCESS, "host": "host-1", "version": "1", "started_at": AT - MINUTE}
     given |= {"queue": "default", "jobs": JobNames.of(["greet"])} | identity
-    unknown = given.pop("unknown", UnknownJobs())
+    unknown = given.pop("unknown", GivenBack())
     row = WorkerRow(identity=WorkerIdentity(name=name, **given), seen_at=AT, unknown=unknown)
     record = Record(owner=owner_of(name), key=KEY + name, version=1, body=record_body(row), expires=row.expires)
     assert browser.harness.memory.connect().records.write(record)
@@ -113,7 +113,7 @@ def test_a_worker_that_gets_messages_of_jobs_that_it_does_not_know_is_shown_with
     browser = Browser()
     worker(browser)
     assert "does not know" not in browser.get("workers")
-    worker(browser, "w-2", unknown=UnknownJobs(count=3, names=("shop.mail",), last_at=AT))
+    worker(browser, "w-2", unknown=GivenBack(count=3, names=("shop.mail",), last_at=AT))
     page = browser.get("workers")
     assert "gave 3 messages back" in page
     assert "it does not know shop.mail" in page

@@ -19,6 +19,7 @@ from quarterjack.domain.job_catalogue import OWNER
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
+from quarterjack.owner.app_versions import register
 from quarterjack.owner.catalogue import read_catalogue
 from quarterjack.owner.workers import read_workers, running_runs, with_states
 from quarterjack.state.worker_record import (
@@ -28,9 +29,9 @@ from quarterjack.state.worker_record import (
     PERIOD,
     RESTING,
     WATCH,
+    GivenBack,
     JobNames,
     RunAtHand,
-    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -48,6 +49,7 @@ from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN, Heartbeat
 from quarterjack.worker.pipeline import run_batch
+from quarterjack.worker.versions import OwnVersion
 
 from tests.support.scenes.world import NOON, Faults, World, crash, fails
 
@@ -297,14 +299,14 @@ def test_a_process_says_how_many_messages_it_gave_back_because_it_does_not_know_
     worker = world.worker(name="w1", jobs=Registry())
     keeper = keeper_of(world, worker)
     (row,) = rows(world)
-    assert row.unknown == UnknownJobs()
+    assert row.unknown == GivenBack()
     world.scheduler.submit("note")
     deliver(world, worker, keeper)
     wait(world, UNKNOWN_DELAY)
     deliver(world, worker, keeper)
     keeper.beat()
     (row,) = rows(world)
-    assert row.unknown == UnknownJobs(count=2, names=("note",), last_at=NOON + UNKNOWN_DELAY)
+    assert row.unknown == GivenBack(count=2, names=("note",), last_at=NOON + UNKNOWN_DELAY)
     deliver(world, world.worker(name="w2"), keeper_of(world, world.worker(name="w2")))
     assert {each.identity.name: each.unknown.count for each in rows(world)} == {"w1": 2, "w2": 0}
 
@@ -323,9 +325,25 @@ def test_an_environment_tells_of_unknown_jobs_at_once_and_not_more_often_than_in
     assert 2 <= writes(faults) <= 4, "60 s"
 
 
+def test_a_worker_says_which_versions_runs_wait_for_that_have_no_worker(world: World) -> None:
+    world.jobs.job("pinned", version="assigned")(world.note)
+    register("1.1", 1.0, world.services, world.clock())
+    other = OwnVersion(name=lambda: "1.0", some=True)
+    worker = replace(world.worker(name="w1"), own_version=other)
+    keeper = keeper_of(world, worker)
+    world.scheduler.submit("pinned")
+    deliver(world, worker, keeper)
+    wait(world, MINUTE)
+    deliver(world, worker, keeper)
+    keeper.beat()
+    (row,) = rows(world)
+    assert (row.unserved, row.unknown) == (GivenBack(count=2, names=("1.1",), last_at=NOON + MINUTE), GivenBack())
+    assert parse_record(json.loads(json.dumps(record_body(row)))) == row
+
+
 def test_the_names_of_unknown_jobs_are_few_and_the_newest() -> None:
-    known = UnknownJobs().plus([f"job-{number}" for number in range(9)], NOON).plus(["job-6", "new"], NOON + 1)
-    assert known == UnknownJobs(count=11, names=("job-5", "job-7", "job-8", "job-6", "new"), last_at=NOON + 1)
+    known = GivenBack().plus([f"job-{number}" for number in range(9)], NOON).plus(["job-6", "new"], NOON + 1)
+    assert known == GivenBack(count=11, names=("job-5", "job-7", "job-8", "job-6", "new"), last_at=NOON + 1)
     row = replace(a_row(), unknown=known)
     assert parse_record(json.loads(json.dumps(record_body(row)))).unknown == known
 

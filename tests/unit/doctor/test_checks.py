@@ -24,12 +24,13 @@ from quarterjack.fires.backpressure import OWNER
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.progress import StreamGap, StreamPosition, set_aside, write_gap, write_position
 from quarterjack.local.installation import create_queues
+from quarterjack.owner.app_versions import register
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.services import connect, system_clock
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
     KEY,
-    UnknownJobs,
+    GivenBack,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -331,7 +332,7 @@ def test_workers_that_get_messages_of_another_application(used: Settings) -> Non
     def tell(name: str, queue: str, ago: int, *jobs: str) -> None:
         identity = WorkerIdentity(name=name, kind=WorkerKind.PROCESS, host="h", version="1", queue=queue, started_at=0)
         row = WorkerRow(
-            identity=identity, seen_at=now, unknown=UnknownJobs().plus(jobs, now - ago) if jobs else UnknownJobs()
+            identity=identity, seen_at=now, unknown=GivenBack().plus(jobs, now - ago) if jobs else GivenBack()
         )
         assert services.records.write(
             Record(owner=owner_of(name), key=f"{KEY}{name}", version=1, body=record_body(row))
@@ -346,6 +347,34 @@ def test_workers_that_get_messages_of_another_application(used: Settings) -> Non
         "workers of queue default (blog) gave back 9 messages of jobs that they do not know: job-4, job-5"
     )
     assert 'Queue("shop")' in str(found.remedy)
+
+
+def test_runs_that_wait_for_a_version_without_workers(used: Settings) -> None:
+    services, now, told = connect(used), system_clock(), list[str]()
+
+    def tell(name: str, seen: int, unserved: int | None = None) -> None:
+        identity = WorkerIdentity(
+            name=name, kind=WorkerKind.FUNCTION, host="h", version="1", app_version=name, started_at=0
+        )
+        back = GivenBack() if unserved is None else GivenBack().plus(["1.1"] * 3, now - unserved)
+        row = WorkerRow(identity=identity, seen_at=now - seen, unserved=back)
+        told.append(name)
+        record = Record(owner=owner_of(name), key=f"{KEY}{name}", version=told.count(name), body=record_body(row))
+        assert services.records.write(record)
+
+    assert "versions" not in seen(used)
+    for name in ("1.0", "1.1", "1.2"):
+        register(name, 1.0, services, now)
+    tell("1.0", 0, unserved=20 * MINUTE)
+    assert "the latest is 1.2" in the(seen(used), "versions", OK).what
+    tell("1.0", 0, unserved=MINUTE)
+    found = the(seen(used), "versions", WARN)
+    assert found.what.startswith("runs wait for version 1.1: a worker gave one back at")
+    assert "versions retire 1.1 --to OTHER" in str(found.remedy)
+    tell("1.1", 9 * MINUTE)
+    assert "no run was found" in the(seen(used), "versions", OK).what
+    owner(used).retire_application_version("1.1", to="1.2")
+    assert "for version 1.2:" in the(seen(used), "versions", WARN).what
 
 
 # Jobs.

@@ -17,7 +17,7 @@ from quarterjack.domain.history.archive_objects import INBOX, hour_prefix
 from quarterjack.errors import InvalidInput, JobError, Unavailable, UnknownJobWarning
 from quarterjack.historian.archive import archive
 from quarterjack.owner.workers import read_workers
-from quarterjack.state.worker_record import UnknownJobs
+from quarterjack.state.worker_record import GivenBack
 from quarterjack.testing import ManualClock
 from quarterjack.worker.delivery.visibility import HIDDEN
 
@@ -55,14 +55,14 @@ def test_an_environment_says_that_it_gets_messages_of_jobs_that_it_does_not_know
     monkeypatch.setattr(worker_record, "PERIOD", 0)  # ms between two writes
     stack.registry.job("good")(lambda ctx, payload: None)
 
-    def batch(*jobs: str) -> UnknownJobs:
+    def batch(*jobs: str) -> GivenBack:
         for job in jobs:
             stack.scheduler.submit(job)
         invoke("worker", stack.batch(stack.services.work.receive(most=10, wait=0, visibility=HIDDEN)))
         (row,) = read_workers(stack.services, stack.clock())
         return row.unknown
 
-    assert batch("good") == UnknownJobs()
+    assert batch("good") == GivenBack()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownJobWarning)
         first = batch("shop.mail", "good", "shop.bill")

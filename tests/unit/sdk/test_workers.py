@@ -16,9 +16,9 @@ from quarterjack.fires.backpressure import OWNER
 from quarterjack.state.backpressure import HoldLog, QueueHolds
 from quarterjack.state.worker_record import (
     KEY,
+    GivenBack,
     JobNames,
     RunAtHand,
-    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -43,7 +43,7 @@ def tell(
     runs: Any = (),
     seen: int = NOON,
     stopped: bool = False,
-    unknown: UnknownJobs | None = None,
+    unknown: GivenBack | None = None,
     **identity: Any,
 ) -> None:
     """A worker says this of itself."""
@@ -54,7 +54,7 @@ def tell(
         seen_at=seen,
         at_hand=len(runs),
         runs=tuple(runs),
-        unknown=unknown or UnknownJobs(),
+        unknown=unknown or GivenBack(),
         stopped_at=seen if stopped else None,
     )
     record = Record(owner=owner_of(name), key=KEY + name, version=1, body=record_body(row), expires=row.expires)
@@ -74,7 +74,7 @@ def names(world: World, **conditions: Any) -> list[str]:
 
 
 def test_a_worker_says_which_messages_it_gave_back(world: World) -> None:
-    tell(world, unknown=UnknownJobs(count=7, names=("shop.mail", "shop.bill"), last_at=NOON - 5 * SECOND))
+    tell(world, unknown=GivenBack(count=7, names=("shop.mail", "shop.bill"), last_at=NOON - 5 * SECOND))
     (worker,) = world.scheduler.workers().items
     assert (worker.given_back, worker.given_back_at) == (7, at(-5))
     assert worker.unknown_jobs == ("shop.mail", "shop.bill")

@@ -17,6 +17,7 @@ from quarterjack.signals.measurement import Emitter, Measurement, Metered
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.testing import Crash
+from quarterjack.worker.admission.refused import NO_WORKER
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN, RunPermits
@@ -224,6 +225,7 @@ def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:
     figures = WorkerFigures(lambda: here.world.jobs)
     ends = [Outcome(action=Action.SETTLED, state=state, attempt=2, duration=5) for state in RunState]
     ends += [Outcome(action=action, why="ended") for action in Action]
+    ends.append(Outcome(action=Action.POSTPONED, why=NO_WORKER))
     made = figures.of_ends([(received, outcome) for outcome in ends])
     for each in leased:
         each.in_flight.permits = RunPermits(uncapped=True)

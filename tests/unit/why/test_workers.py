@@ -12,8 +12,8 @@ from quarterjack.domain.times import SECOND
 from quarterjack.errors import UnknownJobWarning
 from quarterjack.state.worker_record import (
     KEY,
+    GivenBack,
     JobNames,
-    UnknownJobs,
     WorkerIdentity,
     WorkerKind,
     WorkerRow,
@@ -42,7 +42,7 @@ def harness() -> Harness:
 
 def keep(harness: Harness, name: str, *, silent: int = 0, **given: Any) -> None:
     """Write the record of a worker, last seen so many seconds ago."""
-    row = {"at_hand": given.pop("at_hand", 0), "unknown": given.pop("unknown", UnknownJobs())}
+    row = {"at_hand": given.pop("at_hand", 0), "unknown": given.pop("unknown", GivenBack())}
     identity: dict[str, Any] = {
         "kind": WorkerKind.PROCESS,
         "host": "h1",
@@ -124,7 +124,7 @@ def started_late(harness: Harness, *, sent_after: int) -> str:
 def test_a_run_that_another_application_gave_back_before_it_started(harness: Harness) -> None:
     run = started_late(harness, sent_after=60 * SECOND)
     keep(harness, "shop")
-    known = UnknownJobs(count=7, names=("ok",), last_at=harness.clock() - 90 * SECOND)
+    known = GivenBack(count=7, names=("ok",), last_at=harness.clock() - 90 * SECOND)
     keep(harness, "blog", jobs=JobNames.of(["post"]), unknown=known)
     answer = harness.scheduler.why_run(run)
     assert (answer.verdict, tuple(answer.causes)) == (Verdict.RAN_LATE, (Cause.QUEUE, Cause.SHARED_QUEUE))
@@ -138,9 +138,9 @@ def test_a_run_that_another_application_gave_back_before_it_started(harness: Har
 @pytest.mark.parametrize(
     "record",
     [
-        {"unknown": UnknownJobs(count=7, names=("other",), last_at=2_000_000_000_000)},
-        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=1)},
-        {"unknown": UnknownJobs(count=7, names=("ok",), last_at=2_000_000_000_000), "queue": "mail"},
+        {"unknown": GivenBack(count=7, names=("other",), last_at=2_000_000_000_000)},
+        {"unknown": GivenBack(count=7, names=("ok",), last_at=1)},
+        {"unknown": GivenBack(count=7, names=("ok",), last_at=2_000_000_000_000), "queue": "mail"},
     ],
     ids=["other job", "before it was ready", "other queue"],
 )

@@ -31,6 +31,7 @@ _DEADLINE = "deadline passed"
 _VANISHED = "worker vanished in the last attempt"
 _REPORTED = (RunState.LOST, RunState.EXPIRED)  # whose letter is sent after their end
 OTHER = "other_version"  # why a message goes back whose run is assigned to another application version
+NO_WORKER = "version_unserved"  # the same, where no worker of that version is alive
 _SOON, _LATE = 1 * SECOND, 60 * SECOND  # before it is offered again: workers of its version are there, are not
 _SPENT = "no attempt is left"  # its job allows fewer attempts than it did
 
@@ -93,7 +94,9 @@ def of_other_version(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
         is_served = True
     if not is_served:
         _tell(worker, row, wanted)
-    return postponed(worker, ready, now + (_SOON if is_served else _LATE), OTHER)
+    return (
+        postponed(worker, ready, now + _SOON, OTHER) if is_served else postponed(worker, ready, now + _LATE, NO_WORKER)
+    )
 
 
 def _tell(worker: WorkerContext, row: RunRow, version: str) -> None:

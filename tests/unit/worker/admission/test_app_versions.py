@@ -79,7 +79,7 @@ def test_where_no_worker_of_its_version_is_there_it_is_offered_once_a_minute() -
     told = " ".join(sentence.text for sentence in world.scheduler.why_run(run.id).sentences)
     assert "It starts only on workers of application version 1.1, and none has a record." in told
     world.clock.advance(timedelta(seconds=60))
-    assert whys(hand_of(world, "1.0").work()) == ["other_version"]
+    assert whys(hand_of(world, "1.0").work()) == ["version_unserved"]
     keeps_record(world, "1.1")
     world.clock.advance(timedelta(seconds=60))
     hand_of(world, "1.1").work()
@@ -103,7 +103,7 @@ def test_runs_of_a_retired_version_start_on_workers_of_the_one_that_takes_them()
     run = world.scheduler.submit("pinned")
     world.scheduler.retire_application_version("1.0", to="1.1")
     world.scheduler.retire_application_version("1.1", to="1.2")
-    assert whys(hand_of(world, "1.1").work()) == ["other_version"]
+    assert whys(hand_of(world, "1.1").work()) == ["version_unserved"]
     world.clock.advance(timedelta(seconds=60))
     hand_of(world, "1.2").work()
     ended = world.scheduler.get_run(run.id)
@@ -183,7 +183,7 @@ def test_a_worker_registers_its_version_when_it_starts() -> None:
     world, settings = World(), Settings(app_version="2.0", app_version_share=25)
     register("1.0", 1.0, world.services, world.clock())
     version = own_version(world.jobs, settings)
-    registrar = registrar_of(world.services, world.jobs, version, settings)
+    registrar = registrar_of(world.services, version)
     keeper = RecordKeeper(world.services, WorkerKind.PROCESS, None, world.clock, None, registrar)
     keeper._write()
     (latest, _) = world.scheduler.list_application_versions()
