@@ -80,9 +80,12 @@ class SchedulerBase(Connected):
                     "on_task_failure", word, f"does not go with job {job!r}", "only pipelines have tasks"
                 )
             return options
-        from quarterjack.sdk.pipelines.checks import checked_tasks  # noqa: PLC0415 (who has no pipeline does not load it)
+        from quarterjack.sdk.pipelines.checks import checked_tasks  # noqa: PLC0415 (who has no pipeline loads neither)
+        from quarterjack.sdk.pipelines.nesting import check_nesting  # noqa: PLC0415 (as above)
 
-        return checked_tasks(job, options, policies, self._checks, self._access)
+        graph, checked = checked_tasks(job, options, policies, self._checks, self._access)
+        check_nesting(job, graph, self.tenant, self.session.services.schedules)
+        return checked
 
     def with_tenant(self, tenant: str) -> Self:
         """A copy for the schedules and runs of another tenant, that shares all connections. Raises InvalidInput."""

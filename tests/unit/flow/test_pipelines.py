@@ -293,7 +293,29 @@ def test_a_map_fails_with_the_first_item_that_fails_for_good(line: Line) -> None
     assert seen.task("a").attempt == 1
 
 
-def test_a_pipeline_within_itself_ends(line: Line) -> None:
+def test_a_pipeline_within_itself_is_refused(line: Line) -> None:
+    with pytest.raises(InvalidInput, match=r"tasks.a.pipeline='p': is this pipeline, or has it within; leave the task"):
+        line.publish({"a": {"pipeline": "p"}})
+    line.publish({"a": {"pipeline": "q"}})  # that does not exist yet
+    upsert = line.world.scheduler.upsert_schedule
+    with pytest.raises(InvalidInput, match=r"tasks.b.pipeline='p': is this pipeline, or has it within"):
+        upsert("q", "pipeline:q", "manual", tasks={"a": {"job": "ok"}, "b": {"pipeline": "p"}})
+    assert line.world.scheduler.list_schedules(prefix="q").items == []
+
+
+def test_pipelines_within_each_other_may_be_so_deep(line: Line) -> None:
+    upsert = line.world.scheduler.upsert_schedule
+    upsert("p5", "pipeline:p5", "manual", tasks={"a": {"job": "ok"}})
+    for number in range(4, 0, -1):
+        upsert(f"p{number}", f"pipeline:p{number}", "manual", tasks={"a": {"pipeline": f"p{number + 1}"}})
+    with pytest.raises(InvalidInput, match=r"tasks.z.pipeline='p1': .*: with this one they are more than 5 deep"):
+        line.publish({"y": {"pipeline": "p3"}, "z": {"pipeline": "p1"}})
+    line.publish({"y": {"pipeline": "p3"}, "z": {"pipeline": "p2"}})
+
+
+def test_a_pipeline_within_itself_ends(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two owners may publish at the same time."""
+    monkeypatch.setattr("quarterjack.sdk.pipelines.nesting.check_nesting", lambda *args: None)
     line.publish({"a": {"pipeline": "p"}})
     seen = line.run(3_600)
     assert seen.run.state == "DEAD"

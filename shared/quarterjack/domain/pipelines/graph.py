@@ -20,6 +20,8 @@ from quarterjack.domain.pipelines.expressions import Reference, references_in, r
 from quarterjack.domain.policies import Overrides
 from quarterjack.values import value
 
+DEEPEST = 5  # pipelines within each other
+
 
 class Join(StrEnum):
     """When a task starts, by the ends of the tasks it comes after."""

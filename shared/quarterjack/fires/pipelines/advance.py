@@ -16,7 +16,7 @@ from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.payload import size
 from quarterjack.domain.pipelines.expressions import NoValue, holds
-from quarterjack.domain.pipelines.graph import Graph
+from quarterjack.domain.pipelines.graph import DEEPEST, Graph
 from quarterjack.domain.run import RunRow, RunState, child_row
 from quarterjack.errors import NotFound, QuarterjackError, Unavailable
 from quarterjack.fires.claim import one_off_message, put_runs, send
@@ -27,7 +27,6 @@ from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, PASSE
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.stores.waits import CHUNK
 
-DEEPEST = 5  # pipelines within each other
 _PROBLEM = 300  # characters of the reason why a task could not be made
 
 

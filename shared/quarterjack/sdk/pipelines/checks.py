@@ -8,7 +8,7 @@ from dataclasses import replace
 from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import Options
 from quarterjack.domain.pipelines.expressions import references_in
-from quarterjack.domain.pipelines.graph import Task
+from quarterjack.domain.pipelines.graph import Graph, Task
 from quarterjack.domain.pipelines.reading import check_pipeline_name, graph_of
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.tenants.access import Verb
@@ -17,8 +17,12 @@ from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.job_checks import JobChecks
 
 
-def checked_tasks(job: str, options: Options, policies: Overrides, checks: JobChecks, access: CallerAccess) -> Options:
-    """The options of a pipeline, each task with the queue and the priority that its job has. Raises InvalidInput, Forbidden, JobNotGranted.
+def checked_tasks(
+    job: str, options: Options, policies: Overrides, checks: JobChecks, access: CallerAccess
+) -> tuple[Graph, Options]:
+    """The graph of a pipeline, and its options, each task with the queue and the priority that its job has.
+
+    Raises InvalidInput, Forbidden, JobNotGranted.
 
     Who makes a pipeline has its tasks run, and so needs to be able to submit each of their jobs.
     """
@@ -33,7 +37,7 @@ def checked_tasks(job: str, options: Options, policies: Overrides, checks: JobCh
             remedy = "give it to the tasks; deadline bounds the whole"
             raise InvalidInput(name, given, "is of a task: the run of a pipeline only waits for its tasks", remedy)
     graph = graph_of(options.tasks, halts=True)
-    return replace(options, tasks=_stored([_checked(task, checks, access) for task in graph.tasks]))
+    return graph, replace(options, tasks=_stored([_checked(task, checks, access) for task in graph.tasks]))
 
 
 def _checked(task: Task, checks: JobChecks, access: CallerAccess) -> Task:
