@@ -58,6 +58,7 @@ COMMANDS: Mapping[str, str] = {
     "set_latest_application_version": "versions set-latest",
     "skip_next": "schedules skip-next",
     "skip_task": "pipelines skip",
+    "task_stats": "pipelines stats",
     "submit": "submit",
     "submit_all": "runs submit-all",
     "trigger": "schedules trigger",

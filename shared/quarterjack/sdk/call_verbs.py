@@ -100,6 +100,7 @@ CALLS: Mapping[str, Call] = {
     ),
     "list_pipelines": _call(About.FILTER, Verb.READ_SCHEDULES),
     "pipeline_run": _call(About.RUN, Verb.READ_RUNS),
+    "task_stats": _call(About.SCHEDULE, Verb.READ_RUNS),
     "skip_task": _call(About.RUN, Verb.SKIP),
     "retry_pipeline": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),

@@ -14,6 +14,7 @@ from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
 from quarterjack.sdk.history.versions import ApplicationVersion
 from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, WorkerRun
 from quarterjack.sdk.history.workers import TickerStatus
+from quarterjack.sdk.pipelines.task_stats import TaskStats
 from quarterjack.sdk.pipelines.views import PipelineRun, TaskRun
 from quarterjack.sdk.schedule_views import ChainView, RevisionView, Schedule
 from quarterjack.sdk.schedules.bulk import BulkResult
@@ -52,6 +53,7 @@ TASK_RUN = shape(
 )
 _PATH = "names of the tasks that its end waited for, in their order"
 PIPELINE_RUN = shape(PipelineRun, add={"critical_path": (list[str], _PATH, lambda run: run.critical_path)})
+TASK_STATS = shape(TaskStats)
 DEAD_RUN = shape(DeadRun, add={"url_id": _URL_ID})
 WORKER_RUN = shape(WorkerRun, add={"url_id": _URL_ID})
 TRANSITION = shape(RunTransition)

@@ -67,6 +67,7 @@ ROUTES: Mapping[str, str] = {
     "reassign_run": "POST /runs/{run}/reassign",
     "replay_run": "POST /runs/{run}/replay",
     "retry_pipeline": "POST /runs/{run}/retry-tasks",
+    "task_stats": "GET /schedules/{name}/task-stats",
     "resume_schedule": "POST /schedules/{name}/resume",
     "retire_application_version": "POST /versions/{version}/retire",
     "set_latest_application_version": "PUT /versions/latest",

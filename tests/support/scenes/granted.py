@@ -216,6 +216,7 @@ CASES: tuple[Case, ...] = (
     case("upsert_pipeline", (V.CREATE, V.SUBMIT), lambda on, of: on.upsert_pipeline(pipeline_of(of)), about_job=False),
     case("list_pipelines", V.READ_SCHEDULES, lambda on, _: on.list_pipelines(), about_job=False),
     case("pipeline_run", V.READ_RUNS, lambda on, of: on.pipeline_run(of.run)),
+    case("task_stats", V.READ_RUNS, lambda on, of: on.task_stats(of.name)),
     case("skip_task", V.SKIP, lambda on, of: on.skip_task(of.run, "task")),
     case("retry_pipeline", V.REPLAY, lambda on, of: on.retry_pipeline(of.run)),
     case("list_dead", V.READ_RUNS, lambda on, of: on.list_dead(job=of.job)),

@@ -83,6 +83,12 @@ class TestDefinitions:
             "cleanup ok mail, stock done",
         ]
 
+    def test_statistics_of_tasks(self, world: World, said: Said) -> None:
+        run_id = begun(world)
+        lines = {line.split()[0]: line for line in said("pipelines", "stats", "nightly").splitlines()}
+        assert "DEAD 1" in lines["mail"]
+        assert lines["mail"].endswith(run_id)
+
     def test_as_json_it_is_the_schedule(self, said: Said) -> None:
         assert json.loads(said("pipelines", "show", "nightly", "--json"))["definition"]["tasks"] == TASKS
 

@@ -61,6 +61,16 @@ WAITING = {
 # What is shown.
 
 
+def test_statistics_of_tasks_lead_to_the_last_failure() -> None:
+    shop = Shop()
+    assert "It has not run yet." in shop.browser.get("schedule/nightly/task-stats")
+    run = shop.run()
+    assert "schedule/nightly/task-stats" in shop.browser.get("schedule/nightly")
+    page = shop.browser.get("schedule/nightly/task-stats")
+    assert of_run(run.id) in page
+    assert page.count("never") == 3
+
+
 def test_the_page_of_a_run_has_its_graph_and_says_how_each_task_ended() -> None:
     shop = Shop()
     run = shop.run()

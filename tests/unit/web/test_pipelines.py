@@ -93,6 +93,13 @@ def test_the_tasks_of_a_run(api: Api, address: str) -> None:
     assert tasks["extract"]["duration"] >= 0
 
 
+def test_statistics_of_tasks(api: Api, address: str) -> None:
+    items = {item["name"]: item for item in api.get("/schedules/nightly/task-stats?runs=5")["items"]}
+    assert items["report"]["states"] == {"DEAD": 1}
+    assert items["report"]["last_failed"] == api.get(address)["id"]
+    assert items["extract"]["median_duration"] >= 0
+
+
 def test_skip(api: Api, address: str) -> None:
     skipped = api.post(f"{address}/tasks/mail/skip", None)
     assert {task["name"]: task["state"] for task in skipped["tasks"]}["mail"] == "SKIPPED"

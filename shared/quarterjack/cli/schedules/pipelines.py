@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, cast
 
 import typer
@@ -20,6 +21,11 @@ from quarterjack.terminal import span
 
 app = typer.Typer(no_args_is_help=True)
 
+
+def _span(time: timedelta | None) -> str:
+    return "" if time is None else span(time)
+
+
 Pipeline = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline.")]
 Drawn = Annotated[
     str, typer.Argument(metavar="NAME|RUN", help="Name of a pipeline, or id of a run of one, as list and run print it.")
@@ -31,10 +37,19 @@ _OF_RUN = (
     Column("name", cut=24),
     Column("state"),
     Column("attempt", drop=5),
-    Column("duration", drop=3, show=lambda task: "" if task.duration is None else span(task.duration)),
+    Column("duration", drop=3, show=lambda task: _span(task.duration)),
     Column("waits_for", drop=2, cut=16),
     Column("reason", drop=1, cut=16),
     Column("run_id", drop=4),
+)
+_STATS = (
+    Column("name", cut=24),
+    Column("states", show=lambda task: ", ".join(f"{state} {count}" for state, count in task.states.items())),
+    Column("attempts", drop=3),
+    Column("median_duration", show=lambda task: _span(task.median_duration)),
+    Column("longest_duration", drop=4, show=lambda task: _span(task.longest_duration)),
+    Column("median_wait", drop=2, show=lambda task: _span(task.median_wait)),
+    Column("last_failed", drop=1),
 )
 
 
@@ -70,6 +85,16 @@ def graph(
     name, tasks = _drawn(shell, pipeline)
     text = drawing(name, tasks, form)
     shell.answer({"format": form, "graph": text}, text)
+
+
+@app.command()
+def stats(
+    shell: Shell,
+    pipeline: Pipeline,
+    runs: Annotated[int, typer.Option(help="Number of the last runs that are counted, 1 to 100.")] = 20,
+) -> None:
+    """Show how each task did in the last runs of a pipeline."""
+    shell.list(shell.scheduler.task_stats(pipeline, runs=runs), _STATS)
 
 
 @app.command()

@@ -164,6 +164,7 @@ class AsyncScheduler(AsyncBase):
     upsert_pipeline = awaited(Scheduler.upsert_pipeline)
     list_pipelines = awaited(Scheduler.list_pipelines)
     pipeline_run = awaited(Scheduler.pipeline_run)
+    task_stats = awaited(Scheduler.task_stats)
     skip_task = awaited(Scheduler.skip_task)
     retry_pipeline = awaited(Scheduler.retry_pipeline)
 

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quarterjack.domain.names import PIPELINE, check_name, one_off_ref
+from quarterjack.domain.names import PIPELINE, check_name, check_whole, one_off_ref
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
-from quarterjack.errors import InvalidInput, shorten
+from quarterjack.errors import InvalidInput, NotFound, shorten
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.sdk.schedule_views import Schedule, Upserted
 from quarterjack.sdk.schedules.changes import ScheduleMethods
@@ -20,6 +20,9 @@ from quarterjack.sdk.views import Page, Run
 
 if TYPE_CHECKING:
     from quarterjack.pipelines import Pipeline
+    from quarterjack.sdk.pipelines.task_stats import TaskStats
+
+MOST_RUNS = 100  # of task_stats
 
 
 class PipelineMethods(ReadMethods, ScheduleMethods):
@@ -84,6 +87,24 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         """
         row = self._pipeline_row(run_id, Verb.READ_RUNS)
         return self._shown(row)
+
+    def task_stats(self, name: str, *, runs: int = 20) -> Sequence[TaskStats]:
+        """How each task did in the last ``runs`` (1 to 100) runs that the pipeline's schedule started: states, times, last failure.
+
+        Retries and submissions are runs of their own and are not counted. Costs what ``pipeline_run`` costs for each run.
+        Raises InvalidInput, NotFound (no schedule has this name, or it has no tasks), Unavailable.
+        """
+        self._access.check_schedule(Verb.READ_RUNS, check_name(name))
+        most, services = check_whole("runs", runs, 1, MOST_RUNS), self.session.services
+        head = services.schedules.head(self.tenant, name)
+        if head is None:
+            raise self._access.no_schedule(name)
+        if services.schedules.definitions.of(head.owner, head.revision).options.tasks is None:
+            raise NotFound(f"name={name!r}: it is a schedule without tasks; list_pipelines() lists those with tasks")
+        from quarterjack.sdk.pipelines.task_stats import task_stats  # noqa: PLC0415 (who has no pipeline does not load it)
+
+        found = services.ledger.last_runs([head.owner], upto=self.session.clock(), limit=most)[head.owner]
+        return task_stats([self._shown(row) for row in found if row.job.startswith(PIPELINE)])
 
     def skip_task(self, run_id: str, task: str) -> PipelineRun:
         """Skip a task that has not begun: when it would start, the tasks after it go on, and its result is None for them.

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from quarterjack.web import views
 from quarterjack.web.calls import Call
-from quarterjack.web.fields import NAME, ApiBody, IdempotencyKey, PageQuery, RunId, TaskName
+from quarterjack.web.fields import NAME, ApiBody, ApiQuery, IdempotencyKey, PageQuery, RunId, ScheduleName, TaskName
 from quarterjack.web.routes.routing import answers, routes_of
 from quarterjack.web.urls import run_in_url
 
@@ -22,6 +22,12 @@ class PipelineQuery(PageQuery):
 
     prefix: str | None = Field(None, pattern=NAME, description="prefix of the name")
     next_fires: int = Field(0, ge=0, le=10, description="number of next fires that are listed with each pipeline")
+
+
+class TaskStatsQuery(ApiQuery):
+    """The runs that are counted."""
+
+    runs: int = Field(20, ge=1, le=100, description="number of the last runs that are counted")
 
 
 class RetryTasksRequest(ApiBody):
@@ -37,6 +43,12 @@ def list_pipelines(call: Call, query: Annotated[PipelineQuery, InQuery()]) -> Re
     """The schedules that have tasks, sorted by name. A page may be short, even empty, and not the last."""
     page = call.scheduler.list_pipelines(**query.arguments())
     return call.answer(views.page_document(page, searched_name=page.searched_name))
+
+
+@router.get("/schedules/{name}/task-stats", responses=answers(views.items_model(views.TASK_STATS.model)))
+def list_task_stats(call: Call, name: ScheduleName, query: Annotated[TaskStatsQuery, InQuery()]) -> Response:
+    """How each task of a pipeline did in its last runs. Retries and submissions are not counted."""
+    return call.answer({"items": call.scheduler.task_stats(name, runs=query.runs)})
 
 
 @router.get("/runs/{run}/tasks", responses=answers(views.PIPELINE_RUN.model))

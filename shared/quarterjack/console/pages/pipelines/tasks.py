@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
-from quarterjack.console.calls import PageCall, Part, get, part, run_of
+from quarterjack.console.calls import PageCall, Part, get, part, run_of, schedule_of
 from quarterjack.console.pages.pipelines.drawing import GraphBox, drawn, is_drawn
 from quarterjack.console.words import QUIET, duration, look
 from quarterjack.domain.names import PIPELINE
@@ -22,6 +22,7 @@ from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 
 _FAILED = frozenset({*map(str, FAILED), str(RunState.CANCELLED)})
+_COUNTED = 20  # runs of the statistics
 _NAMED = 3  # tasks that a line of the table names as those it waits for
 
 
@@ -104,4 +105,11 @@ def show_tasks(call: PageCall) -> Response:
     return call.render("pipelines/tasks.html", run=run, tasks=tasks_of(call, run), waits_for=waits_for)
 
 
-ROUTES = (get("/run/{run}/tasks", show_tasks),)
+def show_task_stats(call: PageCall) -> Response:
+    """How each task of a pipeline did in its last runs."""
+    name = schedule_of(call)
+    stats = part(lambda: call.scheduler.task_stats(name, runs=_COUNTED))
+    return call.render("pipelines/task_stats.html", name=name, stats=stats, runs=_COUNTED)
+
+
+ROUTES = (get("/run/{run}/tasks", show_tasks), get("/schedule/{name}/task-stats", show_task_stats))
