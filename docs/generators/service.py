@@ -69,7 +69,7 @@ def metrics_of(role: Emitter) -> Iterator[str]:
             continue
         parts = [_UNITS[metric.unit], *(() if metric.kind == "counter" else (str(metric.kind),))]
         parts += [f"by {', '.join(f'`{each}`' for each in metric.names)}"] if metric.names else []
-        parts += ["by job"] if metric.by_job and not metric.names else []
+        parts += ["by job"] if metric.by_job else []
         parts += ["processes only"] if metric.processes_only else []
         parts += [f"also of the {other}" for other in metric.roles if other is not role]
         alarms = ", ".join(f"[{each}](../runbooks/{each}.md)" for each in alarms_on(name))

@@ -103,4 +103,4 @@ def _version() -> OwnVersion:
 
 
 def _figures() -> WorkerFigures:
-    return WorkerFigures(_jobs, named())
+    return WorkerFigures(_jobs, named(), _version().name)

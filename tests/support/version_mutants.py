@@ -26,6 +26,24 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "if version)",
     ),
     (
+        "the attempt that succeeds counts as failed",
+        "state/history/stats.py",
+        "max(entry.attempt - ended_well, 0)",
+        "entry.attempt",
+    ),
+    (
+        "the history does not know the versions of runs",
+        "state/history/entries.py",
+        "        app_version=run.app_version,\n",
+        "",
+    ),
+    (
+        "statistics of two parts lose their versions",
+        "state/history/stats.py",
+        "        return self.jobs, self.schedules, self.versions\n",
+        "        return self.jobs, self.schedules, {}\n",
+    ),
+    (
         "a run that runs is reassigned",
         "state/before_start.py",
         "    waiting = all_of(READY, NOT_CANCELLED)\n",

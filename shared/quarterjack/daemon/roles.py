@@ -14,6 +14,7 @@ from quarterjack.daemon.event_sink import with_events
 from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from quarterjack.daemon.memory import keep_imported, limit_arenas
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
+from quarterjack.daemon.worker_record import own_version
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
@@ -225,7 +226,7 @@ def worker_process(
     except Unavailable as problem:  # then what the settings say has to do
         log.warning("worker.queue_not_discovered", extra={"error": str(problem)})
     most = concurrency or (None if declared is None else declared.concurrency) or CONCURRENCY
-    alongside = None
+    alongside, version = None, own_version(jobs, settings)
     if apply is not None:
         name = process_name("worker")
         applier = DeclarationApplier(services, apply, jobs, tenant=settings.tenant, by=name, clock=system_clock)
@@ -238,11 +239,11 @@ def worker_process(
         queue=queue,
         max_memory=max_memory,
         keeps_record=settings.history,
-        settings=settings,
+        version=version,
         alongside=alongside,
         figures=ProcessFigures(
             [*sinks, *loaded_open_telemetry(service_of(settings))],
-            WorkerFigures(lambda: jobs, metered(settings)),
+            WorkerFigures(lambda: jobs, metered(settings), version.name),
         ),
     )
 

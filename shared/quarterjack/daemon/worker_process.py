@@ -38,6 +38,7 @@ from quarterjack.settings import Settings
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
+from quarterjack.worker.versions import OwnVersion
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +88,9 @@ class WorkerProcess:
         keeps_record: bool = True,
         alongside: Callable[[threading.Event], object] | None = None,
         figures: ProcessFigures | None = None,
-        settings: Settings | None = None,
+        version: OwnVersion | None = None,
     ) -> None:
-        """``settings`` say its application version; None: that of its jobs."""
+        """``version``: its application version; None: that of its jobs."""
         check_posix("a worker")
         if max_memory is not None:
             check_limit(max_memory)
@@ -109,8 +110,7 @@ class WorkerProcess:
         self._isolated = modules_of(jobs) if isinstance(jobs, Registry) else []
         self._parent = PreloadedParent(self._isolated)
         name = process_name("worker")
-        settings = settings or Settings()
-        version = own_version(jobs, settings)
+        version = version or own_version(jobs, Settings())
         identify = partial(
             process_identity, name, jobs, app_version=version.name, queue=self.queue, concurrency=concurrency
         )

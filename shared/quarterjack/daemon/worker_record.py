@@ -21,6 +21,7 @@ from functools import cache, partial
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.domain.job import Job
 from quarterjack.domain.job_catalogue import JobSet, PublishedJob, sets_of
+from quarterjack.domain.tenants.app_versions import check_version
 from quarterjack.errors import QuarterjackError
 from quarterjack.job_packages import app_version_of, package_of, package_version
 from quarterjack.jobs import Registry
@@ -278,9 +279,11 @@ def _names(jobs: KnownJobs) -> JobNames:
 
 
 def own_version(jobs: KnownJobs, settings: Settings) -> OwnVersion:
-    """The application version of a process with these jobs."""
+    """The application version of a process with these jobs. Raises InvalidInput for a setting that is no name."""
     if not isinstance(jobs, Registry):
         return OwnVersion()
+    if settings.app_version is not None:
+        check_version(settings.app_version, "QUARTERJACK_APP_VERSION")
     pinned = settings.run_on == "assigned"
     some = any(pinned if job.pinned is None else job.pinned for job in jobs)
     name, share = cache(partial(app_version_of, jobs, settings.app_version)), settings.app_version_share / 100

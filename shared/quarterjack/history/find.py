@@ -285,6 +285,7 @@ def row_of(entry: HistoryEntry) -> RunRow:
         failure=None if kind is None else Failure(kind=kind, message=""),
         backfill=entry.backfill,
         replay_of=entry.replay_of,
+        app_version=entry.app_version,
         skipped=entry.skipped,
         skipped_until=entry.skipped_until,
     )

@@ -136,7 +136,6 @@ _WORKER = (
         ("FirstStarts", "of these, first attempts"),
         ("FirstStartsLate", "of these, begun more than 2 s after they were due"),
         ("AttemptsEnded", "attempts that ended, with any outcome"),
-        ("AttemptsFailed", "of these, failed or timed out, whether they are repeated or not"),
         ("Succeeded", "runs that ended well"),
         ("Retried", "attempts that failed and are followed by another, and runs given back by a stopping worker"),
         ("Continued", "slices of long jobs that ended at a checkpoint"),
@@ -145,6 +144,13 @@ _WORKER = (
         ("Failed", "runs that this worker ended DEAD"),
         ("Shadowed", "runs of schedules with `shadow=True` that would have started"),
         by_job=True,
+    ),
+    *_metrics(
+        Emitter.WORKER,
+        _COUNT,
+        ("AttemptsFailed", "of the attempts that ended, failed or timed out, whether they are repeated or not"),
+        by_job=True,
+        names=("version",),
     ),
     *_metrics(
         Emitter.WORKER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quarterjack.domain.message import Message
@@ -44,10 +44,14 @@ Figures = dict[str, list[float]]  # values by name; of a counter, what is to be 
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """Makes the measurements. ``jobs`` says how runs are delivered; ``metered``: who has figures of its own as well."""
+    """Makes the measurements.
+
+    ``jobs`` says how runs are delivered; ``metered``: who has figures of its own as well; ``version``: the worker's application version.
+    """
 
     jobs: Callable[[], KnownJobs]
     metered: Metered = field(default_factory=Metered)
+    version: Callable[[], str] = str
 
     def of_starts(self, leased: Iterable[LeasedRun]) -> list[Measurement]:
         """Of attempts that have begun just now."""
@@ -66,7 +70,16 @@ class WorkerFigures:
                 is_by_job = METRICS[name.partition(".")[0]].by_job
                 for group in ((), *mine) if is_by_job else ((),):
                     groups.setdefault(group, defaultdict(list))[name] += values
-        return [one for group, figures in groups.items() for one in _measurements(figures, dict(group))]
+        return [one for group, figures in groups.items() for one in self._measurements(figures, dict(group))]
+
+    def _measurements(self, figures: Figures, dimensions: Mapping[str, str]) -> Iterator[Measurement]:
+        for name, values in figures.items():
+            base, _, reason = name.partition(".")
+            metric = METRICS[base]
+            sent: Sequence[float] = [sum(values)] if metric.kind is Kind.COUNTER else values
+            version = self.version() if "version" in metric.names else ""
+            names = {"version": version} if version else {}
+            yield Measurement(metric=metric, values=sent, reason=reason, dimensions=dimensions, names=names)
 
     def _groups(self, message: Message | None, spec: RunSpec | None) -> list[tuple[tuple[str, str], ...]]:
         """The dimensions by which a run is counted beside the total."""
@@ -85,16 +98,6 @@ class WorkerFigures:
 
 def _spec(received: AnyMessage) -> RunSpec | None:
     return received.definition.spec if isinstance(received, ReceivedMessage) else None
-
-
-def _measurements(figures: Figures, dimensions: Mapping[str, str]) -> list[Measurement]:
-    found = []
-    for name, values in figures.items():
-        base, _, reason = name.partition(".")
-        metric = METRICS[base]
-        sent: Sequence[float] = [sum(values)] if metric.kind is Kind.COUNTER else values
-        found.append(Measurement(metric=metric, values=sent, reason=reason, dimensions=dimensions))
-    return found
 
 
 def _start(leased: LeasedRun) -> Figures:

@@ -93,6 +93,9 @@ def test_the_application_versions_are_shown_with_their_shares() -> None:
     page = browser.get("workers")
     assert "Application versions" in page
     assert "25.0 % of those that no later version gets" in page
+    assert "Attempts in 7 days" not in page
+    counted = browser.get("workers?attempts=yes")
+    assert '<th scope="col">Attempts in 7 days</th>' in counted
     browser.scheduler.retire_application_version("1.5", to="1.4")
     assert "starts its runs" in browser.get("workers")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -20,6 +21,8 @@ from quarterjack.historian.pages import write_pages
 from quarterjack.history import statistics
 from quarterjack.history.read import PageBudget
 from quarterjack.sdk.history.day_stats import DayStats
+from quarterjack.state.history.codec import encode
+from quarterjack.state.history.entries import entry_of
 from quarterjack.state.history.stats import Stats, Tally, decode, encode_parts, quantile, step_of, time_of, total
 from quarterjack.stores.history.pages import ReadMeter
 from quarterjack.testing import ManualClock, Memory
@@ -55,7 +58,7 @@ def some(count: int, days: int = 3) -> list[RunRow]:
         name = random.choice("abc")
         ref = fire_ref(f"acme/{name}", due) if number % 4 else one_off_ref("acme", f"k{number}")
         given: dict[str, Any] = {"started_at": start, "ended_at": start + random.randrange(1, 60_000), "attempt": 1}
-        given |= {"state": RunState.SUCCEEDED, "job": f"job-{name}"}
+        given |= {"state": RunState.SUCCEEDED, "job": f"job-{name}", "app_version": (None, "1.4", "1.5")[number % 3]}
         if number % 5 == 0:
             given |= {"state": RunState.DEAD, "attempt": 3, "failure": Failure(kind="ValueError", message="boom")}
         found.append(a_run(due, ref=ref, **given))
@@ -93,6 +96,46 @@ def test_they_say_what_the_runs_say() -> None:
     assert (fires.schedule, fires.job) == ("a", None)
     assert fires.runs == sum(run.job == "job-a" and not run.ref.is_one_off for run in runs)
     assert {one.schedule for one in world.owner.stats(by="schedule")} == {"a", "b", "c"}
+
+
+def test_failing_attempts_are_counted_by_version() -> None:
+    world, runs = World(), some(300, days=1)
+    due = MIDNIGHT + HOUR
+    given: dict[str, Any] = {"app_version": "1.6", "started_at": due, "ended_at": due + 1}
+    for number, (state, attempt) in enumerate(
+        [("SUCCEEDED", 3), ("CANCELLED", 2), ("EXPIRED", 1), ("LOST", 1), ("CANCELLED", 0)]
+    ):
+        runs.append(a_run(due, ref=one_off_ref("acme", f"x{number}"), state=RunState(state), attempt=attempt, **given))
+    world.end(runs)
+    before = world.owner.stats(by="version")
+    world.fold()
+    world.clock.advance(timedelta(hours=5))
+    world.fold()
+    assert world.owner.stats(by="version", until=from_ms(world.clock())) == before
+    assert {line.version: (line.attempts, line.failed_attempts) for line in before} == {
+        version: (
+            sum(run.attempt for run in runs if run.app_version == version),
+            sum(run.attempt for run in runs if run.app_version == version and run.state is RunState.DEAD) + more,
+        )
+        for version, more in (("1.4", 0), ("1.5", 0), ("1.6", 2 + 1 + 1 + 1))
+    }
+    (line,) = world.owner.stats(version="1.6")
+    assert (line.version, line.job, line.schedule, line.runs) == ("1.6", None, None, 5)
+    assert line.failed_attempts == sum(each.failed_attempts for each in before if each.version == "1.6")
+
+
+def test_a_run_without_a_version_adds_nothing_to_what_is_stored() -> None:
+    runs = [replace(run, app_version=None) for run in some(200, days=1)]
+    stats, column = Stats(), Stats()
+    for run in runs:
+        stats.add(entry_of(run, run.ended_at or 0, 1))
+        column.add(replace(entry_of(run, run.ended_at or 0, 1), app_version="1.4"))
+    assert stats.versions == {}
+    (plain,), (versioned,) = encode_parts(stats), encode_parts(column)
+    assert len(versioned) - len(plain) < 400  # a tally of one more name
+    entries = [entry_of(run, run.ended_at or 0, 1) for run in runs]
+    alike = [replace(entry, app_version="1.4") for entry in entries]
+    assert len(encode(alike)) - len(encode(entries)) < 12  # a column of one value
 
 
 def test_a_late_run_is_counted_when_it_is_folded() -> None:
@@ -143,6 +186,8 @@ def test_a_step_is_close_to_its_times(ms: int) -> None:
     [
         ({"by": "tag"}, "by='tag': is not what runs are counted by"),
         ({"job": "a", "schedule": "b"}, "by=.*name at most one"),
+        ({"job": "a", "version": "b"}, "by=.*name at most one"),
+        ({"version": "a b"}, "version='a b': is not a valid name of a version"),
         ({"job": "a b"}, "job='a b'"),
         ({"since": from_ms(MIDNIGHT), "until": from_ms(MIDNIGHT - DAY)}, "since=.*leaves no days"),
         ({"since": from_ms(MIDNIGHT - 400 * DAY), "until": from_ms(MIDNIGHT)}, "since=.*at most 366 days"),

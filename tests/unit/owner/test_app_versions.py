@@ -8,10 +8,12 @@ from datetime import timedelta
 
 import pytest
 from quarterjack import Registry, Retry, Tenants
+from quarterjack.daemon.worker_record import own_version
 from quarterjack.domain.tenants.app_versions import MOST_VERSIONS, AppVersion, AppVersions
 from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound, Unavailable
 from quarterjack.job_packages import app_version_of
 from quarterjack.owner.app_versions import VersionRegistrar, register
+from quarterjack.settings import Settings
 from quarterjack.stores.audit import audit_entry_of
 from quarterjack.stores.tenants.app_versions import OWNER
 
@@ -244,5 +246,5 @@ def test_the_name_is_that_of_the_setting_else_of_the_package_else_a_digest() -> 
     assert digest == app_version_of(jobs, None)
     assert len(digest) == 12
     with pytest.raises(InvalidInput, match="QUARTERJACK_APP_VERSION"):
-        app_version_of(jobs, "no name")
+        own_version(jobs, Settings(app_version="no name"))
     assert app_version_of(Registry(), None) == app_version_of(Registry(), None)

@@ -13,7 +13,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.signals.catalogue import METRICS
-from quarterjack.signals.measurement import Emitter, Measurement, Metered
+from quarterjack.signals.measurement import Emitter, Measurement, Metered, lines_of
 from quarterjack.signals.worker import WorkerFigures
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.testing import Crash
@@ -210,6 +210,22 @@ def test_what_came_by_a_low_lane_has_a_wait_of_its_own_whichever_slot_it_takes(l
     worker = here.worker()
     run_batch(worker, receive(worker, [replace(delivery, lane=lane, aged=aged)]))
     assert here.take().get("LowWait") == ([3_000] if lane is Priority.LOW else None)
+
+
+def test_failing_attempts_alone_say_the_version_of_the_worker() -> None:
+    here = Measured()
+    here.world.scheduler.submit("note")
+    here.world.scheduler.submit("bad")
+    received = receive(here.worker(), here.world.services.work.receive(most=10, wait=0, visibility=HIDDEN))
+    done = list[Done]()
+    run_batch(replace(here.worker(), report=done.extend), received)
+    figures = WorkerFigures(lambda: here.world.jobs, version=lambda: "1.4")
+    made = figures.of_ends(done)
+    assert [(each.name, each.values) for each in made if each.names] == [("AttemptsFailed", [1])]
+    assert [len(line) for line in lines_of(made) if line[0].names] == [1]
+    assert not [each for each in WorkerFigures(lambda: here.world.jobs).of_ends(done) if each.names], "none is known"
+    well = [(one, outcome) for one, outcome in done if outcome.state == "SUCCEEDED"]
+    assert len(lines_of(figures.of_ends(well))) == 1, "no line more"
 
 
 def test_the_metrics_that_the_catalogue_says_a_worker_makes_are_made() -> None:

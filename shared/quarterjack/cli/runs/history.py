@@ -34,12 +34,13 @@ def _ended_otherwise(day: DayStats) -> str:
 
 _DAYS = (
     Column("day", show=lambda day: day.day.isoformat()),
-    Column("name", cut=16, show=lambda day: day.job or day.schedule or ""),
+    Column("name", cut=16, show=lambda day: day.job or day.schedule or day.version or ""),
     Column("runs"),
     Column("succeeded", drop=1, show=lambda day: _ended(day, RunState.SUCCEEDED)),
     Column("failed", show=lambda day: _ended(day, *FAILED)),
     Column("other", drop=4, show=_ended_otherwise),
     Column("attempts", drop=5),
+    Column("failed_attempts", drop=5),
     Column("lateness", drop=3, show=lambda day: str(day.lateness or "")),
     Column("duration", drop=2, show=lambda day: str(day.duration or "")),
     Column(
@@ -51,9 +52,10 @@ _DAYS = (
 @matching("no run that ended then matches")
 def stats(
     shell: Shell,
-    by: Annotated[str, typer.Option(help="Count by job or by schedule.")] = "job",
+    by: Annotated[str, typer.Option(help="Count by job, schedule or version.")] = "job",
     job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
     schedule: Annotated[str | None, typer.Option(help="Only this schedule.")] = None,
+    version: Annotated[str | None, typer.Option(help="Only this application version.")] = None,
     since: Annotated[
         datetime | None,
         PAST_DAY,
@@ -62,7 +64,9 @@ def stats(
     until: Annotated[datetime | None, PAST_DAY, typer.Option(help="Last day. Default: today.")] = None,
 ) -> None:
     """Show daily outcomes, start latency and duration."""
-    found = shell.scheduler.stats(by=cast(Any, by), job=job, schedule=schedule, since=since, until=until)
+    found = shell.scheduler.stats(
+        by=cast(Any, by), job=job, schedule=schedule, version=version, since=since, until=until
+    )
     if shell.as_json:
         for one in found:
             print_json(as_record(one))

@@ -58,6 +58,7 @@ class HistoryEntry:
     error_type: str | None = None  # class of the last failure, shortened
     backfill: str | None = None  # id of the backfill that it belongs to
     replay_of: str | None = None  # id of the run that it repeats
+    app_version: str | None = None  # application version that it is assigned to
     skipped: int | None = None  # the row of a gap: number of missed fires
     skipped_until: int | None = None  # the same: UTC ms of the last of them
     tags: Mapping[str, str] = field(default_factory=dict)  # of its schedule, as of when the entry was written

@@ -25,14 +25,16 @@ class Quantiles:
 
 @dataclass(frozen=True, kw_only=True)
 class DayStats:
-    """The runs of a job, or of a schedule, that ended on one day in UTC."""
+    """The runs of a job, of a schedule, or of an application version, that ended on one day in UTC."""
 
     day: date  # in UTC
     job: str | None = None  # name of the job
     schedule: str | None = None  # or of the schedule
+    version: str | None = None  # or of the application version that the runs were assigned to
     runs: int  # that ended; the row of a gap counts for its missed fires
     outcomes: Mapping[str, int]  # runs by state
     attempts: int  # begun
+    failed_attempts: int  # of these: failed, timed out, or their worker vanished; not the last one of a cancelled run
     lateness: Quantiles | None  # from due to the first start; None: none has started
     duration: Quantiles | None  # from the first start to the end
     errors: Mapping[str, int]  # runs by the class of their last failure; "other": all but the first twenty
@@ -81,9 +83,11 @@ def day_stats(day: int, by: str, name: str, tally: Tally) -> DayStats:
         day=from_ms(day * DAY).date(),
         job=name if by == "job" else None,
         schedule=name if by == "schedule" else None,
+        version=name if by == "version" else None,
         runs=tally.runs,
         outcomes=dict(sorted(tally.outcomes.items())),
         attempts=tally.attempts,
+        failed_attempts=tally.failed,
         lateness=_quantiles(tally.lateness),
         duration=_quantiles(tally.duration),
         errors=dict(sorted(tally.errors.items(), key=lambda each: (-each[1], each[0]))),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from quarterjack.domain.job import JobRef
 from quarterjack.domain.names import check_flag, check_name, check_whole
 from quarterjack.domain.tenants.access import Verb
+from quarterjack.domain.tenants.app_versions import check_version
 from quarterjack.domain.times import DAY, to_ms
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.sdk.base import SchedulerBase
@@ -37,14 +38,16 @@ class HistoryMethods(SchedulerBase):
     def stats(
         self,
         *,
-        by: Literal["job", "schedule"] = "job",
+        by: Literal["job", "schedule", "version"] = "job",
         job: JobRef | None = None,
         schedule: str | None = None,
+        version: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[DayStats]:
-        """Counts and times of ended runs ``by`` "job" or "schedule", for each day in UTC from ``since`` (default: six days ago) to
-        ``until`` (default: today), the latest day first. Whole days are counted; ``job`` or ``schedule`` names one of them.
+        """Counts and times of ended runs ``by`` "job", "schedule" or application "version", for each day in UTC from ``since`` (default:
+        six days ago) to ``until`` (default: today), the latest day first. Whole days are counted; ``job``, ``schedule`` or ``version``
+        names one of them. A version counts the runs that were assigned to it at their end.
 
         Costs some read units a day, and the entries of the hours that are not over for two hours. Hours with over a million runs
         are left out. Raises InvalidInput (also for more than 366 days), Misconfigured (the history is switched off), Unavailable.
@@ -53,14 +56,15 @@ class HistoryMethods(SchedulerBase):
         if not self._has_history:
             raise Misconfigured("QUARTERJACK_HISTORY=off: there are no statistics; switch it on first")
         job = self._checks.named_job(job)
-        if not isinstance(by, str) or by not in ("job", "schedule") or (job is not None and schedule is not None):
-            raise InvalidInput(
-                "by", by, "is not what runs are counted by", 'use "job" or "schedule", and name at most one of these'
-            )
-        name = next(
-            (check_name(one, field) for field, one in (("job", job), ("schedule", schedule)) if one is not None), None
-        )
-        by = "schedule" if schedule is not None else "job" if job is not None else by
+        names = {"job": job, "schedule": schedule, "version": version}
+        named = [field for field, one in names.items() if one is not None]
+        if not isinstance(by, str) or by not in names or len(named) > 1:
+            remedy = 'use "job", "schedule" or "version", and name at most one of these'
+            raise InvalidInput("by", by, "is not what runs are counted by", remedy)
+        of = named[0] if named else by
+        name = names[of]
+        if name is not None:
+            name = check_version(name) if of == "version" else check_name(name, of)
         now = self.session.clock()
         last = (now if until is None else to_ms(until, "until")) // DAY
         first = last - 6 if since is None else to_ms(since, "since") // DAY
@@ -80,8 +84,8 @@ class HistoryMethods(SchedulerBase):
         found = daily(self.tenant, first=max(first, 0), last=last, services=self.session.services, meter=ReadMeter())
         lines: list[DayStats] = []
         for day in sorted(found, reverse=True):
-            tallies = found[day].jobs if by == "job" else found[day].schedules
-            lines += (day_stats(day, by, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
+            tallies = dict(zip(names, found[day].columns(), strict=True))[of]
+            lines += (day_stats(day, of, one, tallies[one]) for one in sorted(tallies) if name in (None, one))
         return lines
 
     def hourly_outcomes(self, hours: int = 24) -> HourlyOutcomes:

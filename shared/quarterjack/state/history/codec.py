@@ -209,6 +209,7 @@ _COLUMNS: tuple[tuple[Writer, Reader], ...] = (
     _plain("error_type"),
     _plain("backfill"),
     _plain("replay_of"),
+    _plain("app_version"),
     _plain("skipped"),
     _since("skipped_until", "due"),
     (_tags, _take_tags),

@@ -84,6 +84,7 @@ def entry_of(run: RunRow, at: int, order: int, *, again: bool = False) -> Histor
         error_type=None if run.failure is None else run.failure.kind[:REASON],
         backfill=run.backfill,
         replay_of=run.replay_of,
+        app_version=run.app_version,
         skipped=run.skipped,
         skipped_until=run.skipped_until,
     )

@@ -42,9 +42,10 @@ class AuditQuery(PageQuery):
 class TenantStatsQuery(ApiQuery):
     """The unit and the days of the statistics."""
 
-    by: Literal["job", "schedule"] = "job"
+    by: Literal["job", "schedule", "version"] = "job"
     job: str | None = Field(None, pattern=NAME)
     schedule: str | None = Field(None, pattern=NAME)
+    version: VersionName | None = None
     since: Moment | None = Field(None, description="left out: six days ago")
     until: Moment | None = Field(None, description="left out: today")
 
@@ -135,7 +136,7 @@ def list_audit(call: Call, query: Annotated[AuditQuery, InQuery()]) -> Response:
 
 @router.get("/stats", responses=answers(views.items_model(views.DAY_STATS.model)))
 def get_stats(call: Call, query: Annotated[TenantStatsQuery, InQuery()]) -> Response:
-    """Counts and times of ended runs by job or schedule, day by day, the latest first."""
+    """Counts and times of ended runs by job, schedule or application version, day by day, the latest first."""
     return call.answer({"items": call.scheduler.stats(**query.given())})
 
 
