@@ -8,7 +8,8 @@ from functools import cache, partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity, own_version, registrar_of
+from quarterjack.daemon.own_version import own_version, registrar_of
+from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of, function_identity
 from quarterjack.daemon.worker_shell import tell_unusable_secrets
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.times import SECOND

@@ -13,8 +13,8 @@ from quarterjack.daemon.declarations import DeclarationApplier
 from quarterjack.daemon.event_sink import with_events
 from quarterjack.daemon.figures import ProcessFigures, RoundFigures, flush, pass_on
 from quarterjack.daemon.memory import keep_imported, limit_arenas
+from quarterjack.daemon.own_version import own_version
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
-from quarterjack.daemon.worker_record import own_version
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable

@@ -17,12 +17,11 @@ from quarterjack import logs
 from quarterjack.daemon.figures import ProcessFigures
 from quarterjack.daemon.lane_shares import LaneShares
 from quarterjack.daemon.memory import check_limit, resident
+from quarterjack.daemon.own_version import own_version, registrar_of
 from quarterjack.daemon.worker_record import (
     RecordKeeper,
     catalogue_of,
-    own_version,
     process_identity,
-    registrar_of,
 )
 from quarterjack.daemon.worker_shell import WorkerShell, tell_unusable_secrets
 from quarterjack.domain.policies import Priority

@@ -16,20 +16,18 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.domain.job import Job
 from quarterjack.domain.job_catalogue import JobSet, PublishedJob, sets_of
-from quarterjack.domain.tenants.app_versions import check_version
 from quarterjack.errors import QuarterjackError
-from quarterjack.job_packages import app_version_of, package_of, package_version
+from quarterjack.job_packages import package_of, package_version
 from quarterjack.jobs import Registry
 from quarterjack.owner.app_versions import VersionRegistrar
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.ports.services import Clock, Services
-from quarterjack.settings import Settings
 from quarterjack.state.worker_record import (
     KEY,
     NEWS,
@@ -53,7 +51,6 @@ from quarterjack.worker.admission.refused import NO_WORKER
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import Heartbeat
 from quarterjack.worker.stages import ReceivedMessage
-from quarterjack.worker.versions import OwnVersion
 
 log = logging.getLogger(__name__)
 
@@ -278,24 +275,7 @@ def _names(jobs: KnownJobs) -> JobNames:
     return JobNames.of(jobs.names()) if isinstance(jobs, Registry) else JobNames()
 
 
-def own_version(jobs: KnownJobs, settings: Settings) -> OwnVersion:
-    """The application version of a process with these jobs. Raises InvalidInput for a setting that is no name."""
-    if not isinstance(jobs, Registry):
-        return OwnVersion()
-    if settings.app_version is not None:
-        check_version(settings.app_version, "QUARTERJACK_APP_VERSION")
-    pinned = settings.run_on == "assigned"
-    some = any(pinned if job.pinned is None else job.pinned for job in jobs)
-    name, share = cache(partial(app_version_of, jobs, settings.app_version)), settings.app_version_share / 100
-    return OwnVersion(name=name, pinned=pinned, some=some, share=share)
-
-
 def _package_version(jobs: Registry) -> str | None:
     """The version of the package that most of the jobs are of, if it has one."""
     package = package_of(jobs)
     return None if package is None else package_version(package)
-
-
-def registrar_of(services: Services, version: OwnVersion) -> VersionRegistrar | None:
-    """Registers the application version of this process, if it has one."""
-    return None if version.share is None else VersionRegistrar(services, version.name, version.share)

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from quarterjack import Registry, Retry, Tenants
-from quarterjack.daemon.worker_record import own_version
+from quarterjack.daemon.own_version import own_version
 from quarterjack.domain.tenants.app_versions import MOST_VERSIONS, AppVersion, AppVersions
 from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound, Unavailable
 from quarterjack.job_packages import app_version_of

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 from quarterjack import Registry
-from quarterjack.daemon.worker_record import RecordKeeper, own_version, process_identity, registrar_of
+from quarterjack.daemon.own_version import own_version, registrar_of
+from quarterjack.daemon.worker_record import RecordKeeper, process_identity
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.app_versions import register
