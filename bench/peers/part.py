@@ -1,10 +1,11 @@
 """The same work for other schedulers and for ours, one after the other on this machine: CPU, lateness, throughput.
 
-    python -m bench peers [NAME ...] [--cases recurring together burst drain] [--size 1000] [--drain 3000]
+    python -m bench peers [NAME ...] [--cases recurring burst drain] [--size 1000] [--drain 3000] [--minutes 15] [--page FILE]
 
-``recurring`` is SIZE schedules that all fire at once, every 10 s of a minute; ``burst`` is SIZE one-offs that are due at one instant,
-``drain`` are more. What cannot be set up is listed with the reason. CPU is that of a scheduler's and its workers' processes; that
-of its database (ours: of the embedded cloud, a Python program that stands for DynamoDB and SQS) stands apart.
+``recurring`` is SIZE schedules that all fire at once, every 10 s of half a minute; ``burst`` is SIZE one-offs that are due at one
+instant, ``drain`` are more, if it is asked for. What cannot be set up is listed with the reason, as is what ``--minutes`` leave no time
+for: once all is installed, a run ends within them. CPU is that of a scheduler's and its workers' processes; that of its database (ours:
+of the embedded cloud, a Python program that stands for DynamoDB and SQS) stands apart.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from bench import endtoend
 from bench.meter import cpu_of_tree, niceness
 from bench.observed import figures, witness
 from bench.peers import servers
 from bench.peers.install import Missing, environment
-from bench.peers.plan import BURST, EVERY, RECURRING, TIMES, Plan, in_order
+from bench.peers.page import page, shown, with_ratios
+from bench.peers.plan import BURST, EVERY, HALF, OURS, RECURRING, TIMES, Plan, Row, in_order
 from bench.peers.processes import Peers, peers
 from bench.report import Table, write
 
-Row = dict[str, Any]
 START, THOUSAND = 12, 10  # seconds to start, and to put on a thousand
 _AWHILE = 40.0  # seconds after the last fire was due
+_ENDS = 20.0  # seconds in which a server and processes start and end
 _LOOK = 0.1
 _POSTGRES, _REDIS = "postgres", "redis"
 _SERVERS: dict[str, Callable[[], AbstractContextManager[servers.Server]]] = {
@@ -52,6 +53,7 @@ class Peer:
     server: str | None
     recurring: tuple[str, ...]
     burst: tuple[str, ...]  # none: what differs is how it recurs
+    durable: bool = True  # whether its jobs survive a kill; the others are measured by name alone
 
     @property
     def key(self) -> str:
@@ -60,35 +62,76 @@ class Peer:
 
 _APSCHEDULER = ("apscheduler==3.11.3", "psycopg2-binary==2.9.13", "sqlalchemy==2.1.9")
 PEERS = (
-    Peer("APScheduler, memory", _APSCHEDULER, None, ("memory",), ("memory",)),
-    Peer("APScheduler cron, memory", _APSCHEDULER, None, ("cron",), ()),
+    Peer("APScheduler, memory", _APSCHEDULER, None, ("memory",), ("memory",), durable=False),
+    Peer("APScheduler cron, memory", _APSCHEDULER, None, ("cron",), (), durable=False),
     Peer("APScheduler, PostgreSQL", _APSCHEDULER, _POSTGRES, ("postgres",), ("postgres",)),
     Peer("Celery, Redis", ("celery[redis]==5.7.0",), _REDIS, ("worker", "beat"), ("worker", "submit")),
     Peer("arq, Redis", ("arq==0.28.0",), _REDIS, ("worker",), ("worker", "submit")),
     Peer("DBOS, PostgreSQL", ("dbos==3.4.0",), _POSTGRES, ("all",), ("all",)),
+    Peer(
+        "procrastinate, PostgreSQL",
+        ("procrastinate==3.10.0", "psycopg[binary]==3.3.9"),
+        _POSTGRES,
+        ("worker",),
+        ("worker", "submit"),
+    ),
 )
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     asked = parse(arguments)
+    prepare(asked)
     rows = list(measured(asked))
     with_ratios(rows)
     write("peers", rows)
+    asked.page.parent.mkdir(parents=True, exist_ok=True)
+    asked.page.write_text(page(rows))
+    print(f"{asked.page}: the page")
     Table(f"beside peers; load average {os.getloadavg()[0]:.1f} at the end", [shown(row) for row in rows]).show()
     if len({row["nice"] for row in rows if "nice" in row}) > 1:
         raise SystemExit("the kernel preferred some of these processes to others (nice): the rows cannot be compared")
 
 
-def measured(asked: argparse.Namespace) -> Iterator[Row]:
+def prepare(asked: argparse.Namespace) -> None:
+    """Install what is asked for, before the time counts. What cannot be had is said in its row."""
+    for peer in PEERS:
+        if peer.name in chosen(asked, RECURRING):
+            with suppress(Missing, OSError, subprocess.SubprocessError):
+                environment(peer.key, peer.packages)
+
+
+def chosen(asked: argparse.Namespace, kind: str) -> list[str]:
+    """The schedulers of a case: those that are named, or else ours and all whose jobs survive a kill."""
+    able = [OURS, *(peer.name for peer in PEERS if kind == RECURRING or peer.burst)]
+    if asked.names:
+        return [name for name in able if any(name.lower().startswith(given.lower()) for given in asked.names)]
+    passing = {peer.name for peer in PEERS if not peer.durable}
+    return [name for name in able if name not in passing]
+
+
+def measured(asked: argparse.Namespace, now: Callable[[], float] = time.monotonic) -> Iterator[Row]:
     """Row by row, each printed when it is there."""
+    end = now() + asked.minutes * 60
     for kind, size in ((RECURRING, asked.size), (BURST, asked.size), ("drain", asked.drain)):
-        if kind not in asked.cases:
-            continue
-        for name in [OURS, *(peer.name for peer in PEERS if kind == RECURRING or peer.burst)]:
-            if not asked.names or any(name.lower().startswith(given.lower()) for given in asked.names):
-                row = {"case": kind, "size": size, "scheduler": name} | one(kind, size, name)
-                print(json.dumps(row), flush=True)
-                yield row
+        for name in chosen(asked, kind) if kind in asked.cases else ():
+            row = {"case": kind, "size": size, "scheduler": name}
+            if now() + longest(kind, size) > end:
+                row["reason"] = f"no time is left of --minutes {asked.minutes:g}"
+            else:
+                row |= one(kind, size, name)
+            print(json.dumps(row), flush=True)
+            yield row
+
+
+def longest(kind: str, size: int) -> float:
+    """Seconds that a row takes at the most: recurring ones begin with a minute or its half."""
+    waits = HALF + EVERY * TIMES if kind == RECURRING else EVERY * TIMES
+    return lead(size) + waits + _AWHILE + _ENDS
+
+
+def lead(size: int) -> float:
+    """Seconds until so many schedules or one-offs are put on."""
+    return START + THOUSAND * max(size / 1_000, 1)
 
 
 def one(kind: str, size: int, name: str) -> Row:
@@ -110,8 +153,7 @@ def beside(peer: Peer, kind: str, size: int) -> Row:
     python = environment(peer.key, peer.packages)
     with ExitStack() as stack:
         url, server = ("", 0) if peer.server is None else stack.enter_context(_SERVERS[peer.server]())
-        lead = START + THOUSAND * max(size / 1_000, 1)
-        plan = Plan(kind, size, whole_minute(lead) if kind == RECURRING else int(time.time() + lead))
+        plan = Plan(kind, size, half_minute(lead(size)) if kind == RECURRING else int(time.time() + lead(size)))
         plan = replace(plan, database=_driver(url, peer), redis=url)
         roles = peer.recurring if kind == RECURRING else peer.burst
         running = stack.enter_context(peers(python, f"bench.peers.with_{peer.key}", plan, roles[:1]))
@@ -125,7 +167,7 @@ def beside(peer: Peer, kind: str, size: int) -> Row:
 
 
 def figures_of(running: Peers, plan: Plan, before: tuple[float, float], server: int) -> Row:
-    """Wait for its fires; what they took. CPU is taken before a schedule's seventh fire, a fire of those that have begun."""
+    """Wait for its fires; what they took. CPU is taken before a schedule's fourth fire, a fire of those that have begun."""
     wanted = len(plan.fires)
     wait_for(running.folder, wanted, plan.first + EVERY * TIMES - 0.5)
     sleep_until(
@@ -152,9 +194,9 @@ def wait_for(folder: Path, fires: int, upto: float) -> None:
         time.sleep(_LOOK)
 
 
-def whole_minute(lead: float) -> int:
+def half_minute(after: float) -> int:
     """The first that begins at least so many seconds from now (UTC seconds)."""
-    return -int(-(time.time() + lead) // 60) * 60
+    return -int(-(time.time() + after) // HALF) * HALF
 
 
 def sleep_until(at: float) -> None:
@@ -167,7 +209,6 @@ def _driver(url: str, peer: Peer) -> str:
 
 # Ours.
 
-OURS = "Quarterjack, embedded cloud"
 _FIRES = 2_000  # of which our floor is taken
 
 
@@ -192,42 +233,12 @@ def over_sockets() -> float:
     return round(sum(used), 1)
 
 
-# The table.
-
-
-def with_ratios(rows: Sequence[Row]) -> None:
-    """Add to each row what its scheduler takes of CPU beside ours at the same work: over 1, ours takes less."""
-    mine = {row["case"]: row for row in rows if row["scheduler"] == OURS}
-    for row in rows:
-        base = mine.get(row["case"], {})
-        for name, key in (("of ours", "cpu_us_per_fire"), ("of sockets", "sockets us")):
-            known = "cpu_us_per_fire" in row and base.get(key)
-            row[name] = round(row["cpu_us_per_fire"] / base[key], 2) if known else ""
-
-
-_COLUMNS = (
-    "case",
-    "scheduler",
-    "fires",
-    "missing",
-    "double",
-    "p50 ms",
-    "p99 ms",
-    "max ms",
-    "a second",
-    "cpu_us_per_fire",
-)
-_MORE = ("server us", "sockets us", "of ours", "of sockets", "nice", "load", "reason")
-
-
-def shown(row: Row) -> Row:
-    return {name: row.get(name, "") for name in (*_COLUMNS, *_MORE)}
-
-
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench peers", description=__doc__)
-    parser.add_argument("names", nargs="*", help="beginnings of names; without one, all of them")
-    parser.add_argument("--cases", nargs="*", choices=(RECURRING, BURST, "drain"), default=[RECURRING, BURST, "drain"])
+    parser.add_argument("names", nargs="*", help="beginnings of names; without one, ours and all that survive a kill")
+    parser.add_argument("--cases", nargs="*", choices=(RECURRING, BURST, "drain"), default=[RECURRING, BURST])
     parser.add_argument("--size", type=int, default=1_000)
     parser.add_argument("--drain", type=int, default=3_000)
+    parser.add_argument("--minutes", type=float, default=15.0, help="of measuring, at the most")
+    parser.add_argument("--page", type=Path, default=Path("build/bench/peers.md"), help="file of the page in Markdown")
     return parser.parse_args(arguments)

@@ -8,22 +8,26 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from bench.observed import witness
 
 VARIABLE = "BENCH_PLAN"
 EVERY = 10  # seconds between the fires of a schedule
-TIMES = 6  # fires of each schedule that count
+TIMES = 3  # fires of each schedule that count
+HALF = 30  # seconds: the fires lie in one half of a minute, which the fields of a cron expression can name
 RECURRING, BURST = "recurring", "burst"
+OURS = "Quarterjack, embedded cloud"  # name of ours in the rows
+Row = dict[str, Any]  # of the table
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Schedules that all fire at the same instants, every ten seconds of a minute; or one-offs that are all due as it begins."""
+    """Schedules that all fire at the same instants, every ten seconds of half a minute; or one-offs that are all due as it begins."""
 
     kind: str  # recurring or burst
     size: int  # schedules or one-offs
-    first: int  # UTC seconds; of schedules a whole minute
+    first: int  # UTC seconds; of schedules a minute or its half
     database: str = ""  # URL of the peer's own
     redis: str = ""
 
@@ -43,9 +47,14 @@ class Plan:
         witness.note(name, self.first * 1_000)
 
     @property
-    def minute(self) -> datetime:
+    def begin(self) -> datetime:
         """When it begins; the schedules fire in this minute, and where they can be told so, in no other."""
         return datetime.fromtimestamp(self.first, UTC)
+
+    @property
+    def seconds(self) -> list[int]:
+        """Of that minute, at which they fire."""
+        return [self.begin.second + EVERY * turn for turn in range(TIMES)]
 
     def encode(self) -> str:
         return json.dumps(asdict(self))

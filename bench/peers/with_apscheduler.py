@@ -24,10 +24,10 @@ def work(name: str) -> None:
 
 
 def timing(role: str) -> dict[str, Any]:
-    first = plan.minute
+    first = plan.begin
     if plan.kind == RECURRING and role == CRON:
         of_minute = {"minute": first.minute, "hour": first.hour, "day": first.day, "month": first.month}
-        return {"trigger": "cron", "second": f"*/{EVERY}", "timezone": UTC, **of_minute}
+        return {"trigger": "cron", "second": ",".join(map(str, plan.seconds)), "timezone": UTC, **of_minute}
     if plan.kind == RECURRING:
         last = first + timedelta(seconds=EVERY * (TIMES - 1))
         return {"trigger": "interval", "seconds": EVERY, "start_date": first, "end_date": last}

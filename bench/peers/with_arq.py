@@ -15,7 +15,7 @@ from arq import create_pool, cron, func
 from arq.connections import RedisSettings
 from arq.worker import run_worker
 
-from bench.peers.plan import EVERY, RECURRING, given, ready
+from bench.peers.plan import RECURRING, given, ready
 
 AT_ONCE = 100
 plan = given()
@@ -34,8 +34,8 @@ def of(name: str) -> Callable[[dict[str, Any]], Awaitable[None]]:
 
 
 def at_its_instants(name: str) -> Any:
-    at = plan.minute
-    return cron(of(name), name=name, day=at.day, hour=at.hour, minute=at.minute, second=set(range(0, 60, EVERY)))
+    at = plan.begin
+    return cron(of(name), name=name, day=at.day, hour=at.hour, minute=at.minute, second=set(plan.seconds))
 
 
 async def begun(_: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Settings:  # arq reads what the class itself has, and nothing that it inhe
 async def submit() -> None:
     pool = await create_pool(redis)
     for name in plan.names:
-        await pool.enqueue_job("work", name, _defer_until=plan.minute)
+        await pool.enqueue_job("work", name, _defer_until=plan.begin)
     ready("submit")
 
 

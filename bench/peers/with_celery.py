@@ -29,7 +29,7 @@ work = app.task(name="peer.work")(_work)
 
 def _entry(name: str) -> dict[str, Any]:
     every = timedelta(seconds=EVERY)
-    return {"task": "peer.work", "schedule": every, "args": (name,), "last_run_at": plan.minute - every}
+    return {"task": "peer.work", "schedule": every, "args": (name,), "last_run_at": plan.begin - every}
 
 
 if plan.kind == RECURRING:
@@ -45,7 +45,7 @@ def main(role: str) -> None:
         app.start(["beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "WARNING", "--pidfile", ""])
     else:
         for name in plan.names:
-            work.apply_async((name,), eta=plan.minute)
+            work.apply_async((name,), eta=plan.begin)
         ready(role)
 
 

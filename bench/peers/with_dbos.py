@@ -10,7 +10,7 @@ from typing import Any
 
 from dbos import DBOS, SetEnqueueOptions
 
-from bench.peers.plan import EVERY, RECURRING, given, ready
+from bench.peers.plan import RECURRING, given, ready
 
 QUEUE = "burst"
 plan = given()
@@ -36,7 +36,7 @@ def main() -> None:
     scheduled, work = DBOS.workflow(name="scheduled")(_scheduled), DBOS.workflow(name="work")(_work)
     DBOS.launch()
     if plan.kind == RECURRING:
-        schedule = f"*/{EVERY} {plan.minute:%M %H %d %m} *"
+        schedule = f"{','.join(map(str, plan.seconds))} {plan.begin:%M %H %d %m} *"
         for name in plan.names:
             DBOS.create_schedule(schedule_name=name, workflow_fn=scheduled, schedule=schedule, context=name)
     else:

@@ -17,8 +17,9 @@ from bench.observed.figures import starts
 from bench.observed.witness import Began
 from bench.peers import part
 from bench.peers.install import Missing, program
-from bench.peers.part import OURS, PEERS, parse, shown, whole_minute, with_ratios
-from bench.peers.plan import BURST, RECURRING, VARIABLE, Plan, given, in_order
+from bench.peers.page import page, shown, with_ratios
+from bench.peers.part import PEERS, half_minute, longest, parse
+from bench.peers.plan import BURST, OURS, RECURRING, VARIABLE, Plan, given, in_order
 from bench.peers.processes import peers
 
 FIRST = 1_800_000_000
@@ -30,15 +31,15 @@ def test_a_plan_reaches_a_peers_process(monkeypatch: pytest.MonkeyPatch) -> None
     assert given() == plan
 
 
-def test_a_schedule_has_six_fires_that_count_and_a_one_off_one() -> None:
-    assert len(Plan(RECURRING, 4, FIRST).fires) == 24
+def test_a_schedule_has_three_fires_that_count_and_a_one_off_one() -> None:
+    assert len(Plan(RECURRING, 4, FIRST).fires) == 12
     assert Plan(BURST, 2, FIRST).fires == [("burst-00000", FIRST * 1_000), ("burst-00001", FIRST * 1_000)]
 
 
 def test_starts_belong_to_fires_in_their_order_and_what_follows_the_last_is_not_looked_at() -> None:
     plan = Plan(RECURRING, 1, FIRST)
     name = plan.names[0]
-    late = [Began(name, 0, (FIRST + 10 * turn + 12) * 1_000.0) for turn in range(7)]  # each later than the next is due
+    late = [Began(name, 0, (FIRST + 10 * turn + 12) * 1_000.0) for turn in range(4)]  # each later than the next is due
     found = starts(plan.fires, in_order(late[::-1], plan))
     assert (found["missing"], found["double"], found["unexpected"]) == (0, 0, 0)
     assert found["p50 ms"] == found["max ms"] == 12_000
@@ -46,7 +47,7 @@ def test_starts_belong_to_fires_in_their_order_and_what_follows_the_last_is_not_
 
 def test_a_schedule_that_was_passed_over_is_missing() -> None:
     plan = Plan(RECURRING, 1, FIRST)
-    began = [Began(plan.names[0], 0, (FIRST + 10 * turn) * 1_000.0) for turn in range(5)]
+    began = [Began(plan.names[0], 0, (FIRST + 10 * turn) * 1_000.0) for turn in range(2)]
     assert starts(plan.fires, in_order(began, plan))["missing"] == 1
 
 
@@ -78,11 +79,13 @@ def test_a_program_that_is_installed_is_not_fetched() -> None:
     assert program("env", "coreutils") == Path("/usr/bin/env")
 
 
-def test_work_begins_with_a_whole_minute() -> None:
+def test_work_begins_with_a_minute_or_its_half_and_names_its_seconds() -> None:
     before = time.time()
-    at = whole_minute(20)
-    assert at % 60 == 0
-    assert before + 20 <= at <= time.time() + 80
+    at = half_minute(20)
+    assert at % 30 == 0
+    assert before + 20 <= at <= time.time() + 50
+    assert Plan(RECURRING, 1, FIRST).seconds == [0, 10, 20]
+    assert Plan(RECURRING, 1, FIRST + 30).seconds == [30, 40, 50]
 
 
 def test_every_driver_lies_where_it_is_looked_for() -> None:
@@ -90,14 +93,52 @@ def test_every_driver_lies_where_it_is_looked_for() -> None:
     assert {f"with_{peer.key}.py" for peer in PEERS} == {place.name for place in folder.glob("with_*.py")}
 
 
-def test_whose_recurring_alone_differs_is_asked_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = parse(["APScheduler", "--size", "1"])
+def cases_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     monkeypatch.setattr(part, "one", lambda *_: {})
     cases: dict[str, list[str]] = {}
-    for row in part.measured(asked):
+    for row in part.measured(parse(arguments)):
         cases.setdefault(row["scheduler"], []).append(row["case"])
+    return cases
+
+
+def test_whose_recurring_alone_differs_is_asked_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = cases_of(["APScheduler", "--size", "1", "--cases", RECURRING, BURST, "drain"], monkeypatch)
     assert cases.pop("APScheduler cron, memory") == [RECURRING]
     assert set(map(tuple, cases.values())) == {(RECURRING, BURST, "drain")}
+
+
+def test_without_names_ours_is_beside_all_that_survive_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = ["APScheduler, PostgreSQL", "Celery, Redis", "arq, Redis", "DBOS, PostgreSQL", "procrastinate, PostgreSQL"]
+    assert cases_of([], monkeypatch) == {name: [RECURRING, BURST] for name in (OURS, *beside)}
+
+
+def test_what_the_minutes_leave_no_time_for_is_said_and_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, clock = parse(["arq", "DBOS", "--cases", BURST, "--minutes", "5"]), [0.0]
+    assert 150 < 2 * longest(BURST, asked.size) < 300, "two rows fit if neither takes longer than it may"
+
+    def one(*_: object) -> dict[str, Any]:
+        clock[0] += 250.0
+        return {"fires": 1}
+
+    monkeypatch.setattr(part, "one", one)
+    first, second = part.measured(asked, lambda: clock[0])
+    assert first["fires"] == 1
+    assert second["reason"] == "no time is left of --minutes 5"
+
+
+def test_the_page_has_a_table_a_case_and_the_reasons_for_gaps() -> None:
+    rows: list[dict[str, Any]] = [
+        {"case": RECURRING, "size": 1_000, "scheduler": OURS, "cpu_us_per_fire": 500.0},
+        {"case": RECURRING, "size": 1_000, "scheduler": "a", "version": "a==1", "cpu_us_per_fire": 1_000.0},
+        {"case": BURST, "size": 20, "scheduler": "b", "reason": "no such package"},
+    ]
+    with_ratios(rows)
+    written = page(rows)
+    assert "## 1,000 schedules due at the same instants" in written
+    assert "| a | a==1 | 1000.0 | 2.0 |" in written
+    assert "## 20 one-offs due at one instant" in written
+    assert "- b was not measured: no such package" in written
+    assert {line.count("|") for line in written.splitlines() if line.startswith("|")} == {10}
 
 
 def test_rows_of_processes_that_the_kernel_prefers_are_told_to_be_none(
@@ -106,6 +147,7 @@ def test_rows_of_processes_that_the_kernel_prefers_are_told_to_be_none(
     monkeypatch.chdir(tmp_path)
     nice = iter(["0", "-10", "0"])
     monkeypatch.setattr(part, "one", lambda *_: {"nice": next(nice)})
+    monkeypatch.setattr(part, "prepare", lambda _: None)
     with pytest.raises(SystemExit, match="nice"):
         part.main(["APScheduler", "--cases", RECURRING])
     assert "-10" in capsys.readouterr().out
