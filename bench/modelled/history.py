@@ -11,9 +11,8 @@ from quarterjack.domain.names import fire_ref
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.historian.pages import pages_of
+from quarterjack.state.capacity.figures import PARTITION_WRITES
 from quarterjack.state.history.search import Summary
-
-from bench.modelled.assumptions import PARTITION_WRITES
 
 CHANGES = 3  # of a run in the stream: claim, lease, end
 BATCH = 1_000  # changes of a batch at the most: infra/roles/historian.py

@@ -11,8 +11,9 @@ from quarterjack.settings import (
     DEFAULT_TICKER_THREADS,
     DEFAULT_TICKER_WRITES,
 )
+from quarterjack.state.capacity.figures import JOB, NEW_TABLE_WRITES
 
-from bench.modelled.assumptions import ACCOUNT, JOB, NEW_TABLE_WRITES, TABLE_QUOTA
+from bench.modelled.assumptions import ACCOUNT, TABLE_QUOTA
 
 
 @dataclass(frozen=True, kw_only=True)

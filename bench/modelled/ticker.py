@@ -24,10 +24,11 @@ from quarterjack.fires.claim import _BATCH
 from quarterjack.fires.context import LOOKAHEAD, PAGE
 from quarterjack.fires.plan import ChainPlan, first_entry, plan_chain
 from quarterjack.sqs.routing import BATCH
+from quarterjack.state.capacity.figures import DATABASE_CALL, PARTITION_WRITES, QUEUE_CALL
 from quarterjack.state.start import delay_for
 from quarterjack.ticker.fan_out import ALONE, FanOutConfig
 
-from bench.modelled.assumptions import DATABASE_CALL, PACED, PARTITION_WRITES, QUEUE_CALL, TICK_CPU, TICK_JITTER
+from bench.modelled.assumptions import PACED, TICK_CPU, TICK_JITTER
 from bench.modelled.lateness import STEP
 from bench.modelled.settings import Setting
 

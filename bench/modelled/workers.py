@@ -10,21 +10,19 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bench.modelled.assumptions import (
+from quarterjack.state.capacity.figures import (
     COLD_START,
     DATABASE_CALL,
-    DOUBLING,
-    ENVIRONMENTS_RAMP,
-    IN_FLIGHT,
     POLLER_BATCHES,
     POLLER_CALLS,
-    PROVISIONED_RAMP,
     QUEUE_CALL,
     STANDARD_MOST,
     STANDARD_RAMP,
     STANDARD_START,
     WORK_CPU,
 )
+
+from bench.modelled.assumptions import DOUBLING, ENVIRONMENTS_RAMP, IN_FLIGHT, PROVISIONED_RAMP
 from bench.modelled.lateness import Lateness
 from bench.modelled.settings import Setting
 from bench.modelled.ticker import BIN, Visible

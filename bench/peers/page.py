@@ -41,8 +41,8 @@ def shown(row: Row) -> Row:
 
 _ABOUT = (
     "Written by `make bench PART=peers` from one run: compare figures of this page only. Processor time is that of schedulers and workers; "
-    "*of ours* is its ratio to Quarterjack's in the same case, over 1 where Quarterjack takes less. Quarterjack runs over the embedded cloud, "
-    "which stands for DynamoDB and SQS."
+    "*of ours* is its ratio to Quarterjack's in the same case, over 1 where Quarterjack takes less. Quarterjack runs over the embedded "
+    "cloud, which stands for DynamoDB and SQS."
 )
 _CASES = {
     RECURRING: "{size:,} schedules due at the same instants, every 10 s of half a minute",

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.state.capacity.figures import COLD_START, PARTITION_WRITES
 
-from bench.modelled.assumptions import ASSUMPTIONS, COLD_START, DOUBLING, PARTITION_WRITES, TICK_CPU, overhead
+from bench.modelled.assumptions import ASSUMPTIONS, DOUBLING, TICK_CPU, overhead
 from bench.modelled.counted import World
 from bench.modelled.history import history_of
 from bench.modelled.lateness import Lateness
