@@ -33,7 +33,7 @@ from docs.generators.api import (
     transitions_table,
 )
 from docs.generators.commands import commands, exits
-from docs.generators.service import alarms, http_problems, http_routes, metrics_of
+from docs.generators.service import alarms, http_problems, http_routes, metrics_of, walls_table
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "quarterjack"
@@ -75,6 +75,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "settings": settings_table,
     "states": states,
     "transitions": transitions_table,
+    "walls": walls_table,
 }
 
 

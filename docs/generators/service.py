@@ -8,6 +8,7 @@ from typing import Any
 import quarterjack
 from quarterjack.signals import catalogue as signals
 from quarterjack.signals.measurement import Emitter, Unit
+from quarterjack.state.capacity.walls import walls
 from quarterjack.web import create_app
 from quarterjack.web.app import openapi_document
 from quarterjack.web.error_kinds import INVALID_CREDENTIALS, KINDS, REFUSALS
@@ -117,3 +118,11 @@ _UNITS = {
     Unit.MEGABYTES: "MB",
     Unit.PERCENT: "%",
 }
+
+
+def walls_table() -> Iterator[str]:
+    """Where an installation stops growing on the way to 10,000 runs a second."""
+    yield "| wall | runs a second | why | moved by |"
+    yield "|---|---|---|---|"
+    for wall in walls():
+        yield f"| {wall.what} | {wall.most:,} | {wall.why} | {wall.moved_by} |"

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.redaction import MASK, Redact
-from quarterjack.domain.schedule import Declaration
+from quarterjack.domain.schedule import Declaration, Definition
 from quarterjack.values import value
 
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*")  # a key that needs no quotes in a path
@@ -44,6 +44,7 @@ class PlannedChange:
     why: str = ""  # reason of FOREIGN and REFUSED
     revision: int | None = None  # that was compared; None: the schedule does not exist
     declaration: Declaration | None = None  # None for PRUNE
+    definition: Definition | None = None  # that its declaration makes; None for PRUNE and REFUSED
     job: str = ""  # name of the job
     adopts: bool = False  # whether it takes an unmanaged schedule over
     warnings: Sequence[str] = ()  # what is odd about the declaration: no worker has ever known its job …
@@ -53,6 +54,7 @@ class PlannedChange:
 class ApplyPlan:
     managed_by: str | None  # the owner
     changes: Sequence[PlannedChange]  # by name
+    warnings: Sequence[str] = ()  # instants at which so many schedules fire afterwards that their runs start late
 
     def of(self, *acts: ApplyAction) -> Iterator[PlannedChange]:
         return (change for change in self.changes if change.act in acts)

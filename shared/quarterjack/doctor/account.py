@@ -27,7 +27,7 @@ def concurrency(context: DoctorContext) -> Iterator[Finding]:
     answers = (
         call("lambda", "get_account_settings"),
         call("lambda", "get_function_concurrency", FunctionName=name),
-        _all_sources(context),
+        event_sources(context),
     )
     for answer in answers:
         if answer.code is not None:
@@ -41,7 +41,7 @@ def concurrency(context: DoctorContext) -> Iterator[Finding]:
     yield _verdict(account.get("AccountLimit", {}), reserved.get("ReservedConcurrentExecutions"), needed, workers)
 
 
-def _all_sources(context: DoctorContext) -> ProbeAnswer:
+def event_sources(context: DoctorContext) -> ProbeAnswer:
     """The event sources of all functions, page by page."""
     found: list[Mapping[str, Any]] = []
     page: dict[str, str] = {}

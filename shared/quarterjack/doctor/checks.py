@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from quarterjack.clock import system_clock
-from quarterjack.doctor import account, flow, installation, schedules
+from quarterjack.doctor import account, crowds, flow, installation, schedules
 from quarterjack.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.services import Clock
@@ -37,6 +37,7 @@ _THEN: tuple[Check, ...] = (
     schedules.isolation,
     account.concurrency,
     account.alarms,
+    crowds.instants,
 )
 
 

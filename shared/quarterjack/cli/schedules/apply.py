@@ -177,6 +177,8 @@ def _show(shell: Shell, plan: ApplyPlan, known: Registry | None, *, prune: bool)
             _show_change(shell, change, redact, prune=prune)
         for text in change.warnings:
             shell.warn(f"{change.name}: {text}")
+    for text in plan.warnings:
+        shell.warn(text)
     counts = ", ".join(f"{plan.count(act)} {act}" for act in ApplyAction if plan.count(act))
     shell.remark(f"{plan.managed_by or 'without an owner'}: {counts or 'nothing declared'}")
 
@@ -195,7 +197,7 @@ def _redact_of(change: PlannedChange, known: Registry | None) -> Redact:
 
 def _as_record(change: PlannedChange, redact: Redact) -> dict[str, Any]:
     """A change for programs: with masked payloads, and their differences one by one."""
-    shown = {name: value for name, value in values(change).items() if name != "declaration"}
+    shown = {name: value for name, value in values(change).items() if name not in ("declaration", "definition")}
     if "payload" in change.fields:
         before, after = change.fields["payload"]
         shown["fields"] = {**change.fields, "payload": (masked(before, redact), masked(after, redact))}

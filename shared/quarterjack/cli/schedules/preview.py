@@ -11,6 +11,7 @@ import typer
 from quarterjack.cli.moments import fire
 from quarterjack.cli.parameters import Cursor, Name
 from quarterjack.cli.schedules.options import with_coming_filters
+from quarterjack.cli.schedules.showing import warn_if_crowded
 from quarterjack.cli.shell import Shell, print_json, values
 from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import COMING
@@ -83,6 +84,8 @@ def of_schedule(
         around_dst=around_dst,
         in_words=in_words,
     )
+    if after is None and found.next_fires:
+        warn_if_crowded(shell, found.next_fires)
 
 
 def _show(
@@ -178,6 +181,12 @@ def _remarks(shell: Shell, found: Forecast) -> None:
         shell.warn(
             f"not counted, because they have too many fires or none for years: {', '.join(found.uncounted)}; "
             "give an earlier --until"
+        )
+    if found.busiest is not None and found.busiest.window is not None:
+        one = found.busiest
+        shell.warn(
+            f"{one.fires:,} fires are due at {one.at:%a %Y-%m-%d %H:%M:%S %Z}: by the capacity model the last of them start "
+            f"{one.late:,.0f} s late; Rule(window={one.window}) or Queue(spread={one.window}) spreads them"
         )
     if found.cursor is not None:
         shell.remark(f"there are more schedules: {shell.continued(found.cursor)}, or raise --limit")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from quarterjack.cli.moments import away, day_and_time, fire, lateness
 from quarterjack.cli.shell import Shell, text_of
 from quarterjack.cli.tables import Column
@@ -82,6 +85,14 @@ def warn_if_declared(shell: Shell, changed: Schedule) -> None:
         )
 
 
+def warn_if_crowded(shell: Shell, fires: Sequence[datetime]) -> None:
+    """Warn if so many schedules fire at the first of some instants that their runs start late."""
+    from quarterjack.sdk.schedules.crowded import crowd_words  # noqa: PLC0415 (the listings need none of it)
+
+    if fires and (words := crowd_words(shell.scheduler, fires[0])) is not None:
+        shell.warn(words)
+
+
 def _say_next_fire(shell: Shell, name: str) -> None:
     try:
         upcoming = shell.scheduler.preview(name, 1)
@@ -89,6 +100,7 @@ def _say_next_fire(shell: Shell, name: str) -> None:
         shell.say(f"next fire unknown: {problem}")
     else:  # without one, the call repeated an earlier one by its token
         shell.say(f"next fire {fire(upcoming[0])}" if upcoming else "no next fire: it is not ACTIVE any more")
+        warn_if_crowded(shell, upcoming)
 
 
 def show_schedule(shell: Shell, found: Schedule) -> None:

@@ -7,7 +7,7 @@ compared: if that schedule changed in between, its change fails and is reported 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -36,6 +36,7 @@ from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk.base import UNSET
 from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from quarterjack.sdk.schedules.changes import ScheduleMethods
+from quarterjack.sdk.schedules.crowded import after_apply, crowded
 from quarterjack.sdk.schedules.filters import Filter, walk
 from quarterjack.sdk.session import over
 
@@ -96,7 +97,21 @@ class DeclarationMethods(ScheduleMethods):
                 changes[name] = PlannedChange(
                     name=name, act=ApplyAction.PRUNE, job=one.definition.job, revision=one.head.revision
                 )
-        return ApplyPlan(managed_by=owner, changes=[changes[name] for name in sorted(changes)])
+        ordered = [changes[name] for name in sorted(changes)]
+        return ApplyPlan(managed_by=owner, changes=ordered, warnings=self._crowded(ordered, there))
+
+    def _crowded(self, changes: Sequence[PlannedChange], there: Mapping[str, _Existing]) -> Sequence[str]:
+        """The crowded instants after these changes; none if nothing is created or updated."""
+        if not any(change.act in (ApplyAction.CREATE, ApplyAction.UPDATE) for change in changes):
+            return ()
+        active = {
+            name: (name, one.definition, one.head.counts_from or one.head.created_at)
+            for name, one in there.items()
+            if one.head.state is ScheduleState.ACTIVE
+        }
+        declared = {queue.name: queue for queue in self._jobs.queues()}
+        schedules = [*after_apply(changes, active, self.session.clock())]
+        return tuple(crowded(schedules, self.tenant, self.session, declared))
 
     def compare_schedule(self, declared: Declaration, *, keep_payload: bool = False) -> PlannedChange:
         """What ``upsert_schedule`` with the arguments of this declaration would change. Reads one schedule, writes nothing.
@@ -192,7 +207,7 @@ class DeclarationMethods(ScheduleMethods):
                 words=self._words(one, payload), managed_by=one.head.managed_by, revision=one.head.revision
             )
         change = plan_change(declared, words, current, job=job, managed_by=owner, adopt=adopt)
-        return replace(change, warnings=tuple(odd))
+        return replace(change, warnings=tuple(odd), definition=definition)
 
     def _defined(
         self, name: str, job: str, declared: Declaration, owner: str | None, stored: Definition | None, *, keeps: bool

@@ -20,16 +20,20 @@ from quarterjack.owner.freeze import read_freeze
 from quarterjack.ports.services import Services
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
+from quarterjack.sdk.schedules.crowded import known_stack
 from quarterjack.sdk.schedules.filters import CHUNK, TagFilter, checked_filter, walk
 from quarterjack.sdk.schedules.forecast_views import (
     LOOKED_AT,
     MOST_LISTED,
     MOST_SCHEDULES,
+    BusiestInstant,
     ComingSchedule,
     Forecast,
     ForecastSpan,
 )
+from quarterjack.state.capacity.model import QUIET, is_late, lateness, window
 from quarterjack.timing import Timetable, timetable
+from quarterjack.timing.crowds import busiest
 from quarterjack.timing.tally import Counted, FireTally, TooDense
 from quarterjack.timing.timetables import Bounded, moment
 from quarterjack.timing.zones import zone as zones
@@ -52,6 +56,7 @@ class _Found:
     looked_at: int = 0
     paused: int = 0
     uncounted: list[str] = field(default_factory=list)
+    tables: list[tuple[int, Timetable]] = field(default_factory=list)  # first fire, and the timetable
 
     def add(self, one: Coming | Head) -> None:
         self.looked_at += 1
@@ -65,6 +70,7 @@ class _Found:
         else:
             if counted.first is not None:
                 self.firing.append((counted.first, one.head.name, one.head, counted.total))
+                self.tables.append((counted.first, one.table))
 
 
 class ForecastMethods(SchedulerBase):
@@ -93,6 +99,9 @@ class ForecastMethods(SchedulerBase):
 
         Counted are the fires of active schedules, and of paused ones from the end of their pause on, by the definitions of now. Whether
         their runs start then, the overlap of runs, a freeze, and what holds a queue back decide later. ``skip_next`` does not change it.
+
+        ``busiest`` is the most crowded instant of those at which a schedule fires next, with its lateness by the capacity model. Where a
+        hundred fires are due at one, the records of the workers are read.
 
         ``limit`` (1 to 10,000): how many schedules are looked at, in order of name; eight of them take a read unit, more if their rules
         are long. If there are more, or their fires are too many for one call, the forecast has a ``cursor``, which goes on behind the
@@ -134,9 +143,21 @@ class ForecastMethods(SchedulerBase):
             looked_at=found.looked_at,
             paused=found.paused,
             uncounted=found.uncounted[:_UNCOUNTED],
+            busiest=self._busiest(found.tables, timezone),
             frozen_until=None if freeze is None else from_ms(freeze.until),
             cursor=listing.next(last),
         )
+
+    def _busiest(self, tables: Sequence[tuple[int, Timetable]], timezone: str) -> BusiestInstant | None:
+        crowd = busiest(tables) if len(tables) >= QUIET else None
+        if crowd is None or crowd.fires < QUIET:
+            return None
+        stack = known_stack(self.session, None, None)
+        if stack is None:
+            return None
+        spread = window(crowd.fires, stack) if is_late(crowd.fires, stack) else None
+        late = round(lateness(crowd.fires, stack), 1)
+        return BusiestInstant(at=moment(crowd.at, timezone), fires=crowd.fires, late=late, window=spread)
 
     def _time_of_forecast(self, since: datetime | None, until: datetime | None) -> tuple[int, int]:
         """From and until (UTC ms). Raises InvalidInput."""

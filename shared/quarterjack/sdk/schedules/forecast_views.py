@@ -34,6 +34,16 @@ class ComingSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BusiestInstant:
+    """The instant of a forecast with the most fires, and what the capacity model says of it."""
+
+    at: datetime  # in the forecast's zone
+    fires: int
+    late: float  # seconds from then until 99 % of them start, if all are of the default queue
+    window: int | None = None  # seconds of a ``Rule(window=…)`` over which they would start in time; None: they do
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forecast:
     """The fires of schedules in ``[since, until)``, by their definitions as they are now."""
 
@@ -47,6 +57,7 @@ class Forecast:
     schedules: Sequence[ComingSchedule]  # those that fire first, by their first fire; ``listed`` at the most
     looked_at: int  # schedules that met the conditions
     paused: int  # of these, paused beyond ``until``: not counted
+    busiest: BusiestInstant | None = None  # None: fewer than 100 fires are due at each instant
     uncounted: Sequence[
         str
     ] = ()  # names of schedules with more fires than can be counted, 100 at the most: ask for a shorter time

@@ -62,9 +62,19 @@ PROCESS_RUN = Figure(
     "bench waiting: 311 runs a second with 10 slots",
 )
 PROCESS_MOST = Figure("a worker process, most runs", 974, "a second", "bench waiting, 100 slots")
+DEFAULT_FUNCTIONS = Figure(
+    "functions of the default queue at once, as the stack makes it", 500, "functions", "infra/roles/worker.py"
+)
+DECLARED_FUNCTIONS = Figure(
+    "functions of a declared queue at once, without `concurrency`", 100, "functions", "infra/roles/worker.py"
+)
 RUN_WRITES = Figure("the table of runs, writes of a start: lease and settlement", 2, "units", "bench cost counts them")
 CLAIM_WRITES = Figure("the table of runs, writes of a claim", 1, "units", "bench cost counts them")
 STEP_WRITES = Figure("an agenda shard, writes of a schedule's step", 2, "units", "bench cost counts them")
+SHARDS = Figure("shards of the agenda by default", 16, "shards", "settings.py: DEFAULT_SHARDS")
+TICKER_WRITES = Figure(
+    "writes of a tick's claims, as the stack sets them", 2_000, "units/s", "settings.py: DEFAULT_TICKER_WRITES"
+)
 AHEAD = Figure(
     "fires are claimed before their time, at least", 61, "s", "fires/context.py: looked ahead 180, and ticks 119 apart"
 )

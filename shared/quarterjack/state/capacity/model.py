@@ -16,6 +16,7 @@ from quarterjack.state.capacity.figures import (
     CLAIM_WRITES,
     COLD_START,
     DATABASE_CALL,
+    DEFAULT_FUNCTIONS,
     JOB,
     NEW_TABLE_WRITES,
     PARTITION_WRITES,
@@ -25,10 +26,12 @@ from quarterjack.state.capacity.figures import (
     PROCESS_RUN,
     QUEUE_CALL,
     RUN_WRITES,
+    SHARDS,
     STANDARD_MOST,
     STANDARD_RAMP,
     STANDARD_START,
     STEP_WRITES,
+    TICKER_WRITES,
     WORK_CPU,
 )
 from quarterjack.values import value
@@ -47,15 +50,17 @@ class Stack:
     """What starts the runs of a queue. The defaults are those of the CDK construct in a fresh account."""
 
     stripes: int = 1  # SQS queues that the queue consists of
-    functions: int | None = 500  # Lambda functions at once, of all stripes; None: as many as pollers give
+    functions: int | None = int(
+        DEFAULT_FUNCTIONS.value
+    )  # Lambda functions at once, of all stripes; None: as many as pollers give
     pollers: int | None = None  # provisioned ones of each stripe; None: standard polling
     batch: int = _BATCH  # runs of a function
     warm: bool = False  # whether functions are started already
     processes: int = 0  # worker processes; 0: Lambda functions work
     slots: int = 0  # runs at once of all worker processes
     writes: float = NEW_TABLE_WRITES.value  # units a second that the table of runs takes
-    shards: int = 16  # of the agenda
-    ticker_writes: int = 2_000  # units a second of a tick's claims; 0: no limit
+    shards: int = int(SHARDS.value)  # of the agenda
+    ticker_writes: int = int(TICKER_WRITES.value)  # units a second of a tick's claims; 0: no limit
     job_ms: float = JOB.value
 
     @property
@@ -134,3 +139,21 @@ def is_late(fires: int, stack: Stack) -> bool:
 def window(fires: int, stack: Stack) -> int | None:
     """The shortest usual ``spread`` (seconds) over which so many fires start without waiting; None: no such is long enough."""
     return next((seconds for seconds in _WINDOWS if fires / seconds <= stack.steady), None)
+
+
+def late_words(fires: int, at: str, queue: str, stack: Stack) -> str | None:
+    """Say how late the fires of an instant start, and the remedy; None: they are in time."""
+    if not is_late(fires, stack):
+        return None
+    seconds = window(fires, stack)
+    spread = "" if seconds is None else f"spread them by Rule(window={seconds}) or Queue(spread={seconds}), or "
+    return (
+        f"{fires:,} fires of queue {queue} are due at {at}: by the capacity model the last of them start "
+        f"{lateness(fires, stack):,.0f} s late; {spread}give the queue more {_more(fires, stack)}"
+    )
+
+
+def _more(fires: int, stack: Stack) -> str:
+    workers = "worker processes" if stack.processes else "pollers (`pollers`, `stripes`)"
+    is_table = fires / (stack.writes / RUN_WRITES.value) > _PROMPT
+    return f"{workers}, and warm the table of runs (`warm_throughput`)" if is_table else workers
