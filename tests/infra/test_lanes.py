@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import BATCH, MOST_LOW_SHARE, Queue
 from quarterjack.errors import InvalidInput
+from quarterjack.state.capacity.figures import DECLARED_FUNCTIONS, DEFAULT_FUNCTIONS
 
 from infra import Quarterjack
-from infra.roles.worker import WorkerSize
+from infra.roles.worker import DECLARED_CONCURRENCY, DEFAULT_CONCURRENCY, WorkerSize
 from tests.support.parts import in_turn
 from tests.support.stacks import JOBS
 from tests.support.templates import functions, sources
@@ -158,3 +159,8 @@ def test_of_any_concurrency_the_lanes_functions_run_exactly_as_many_together(
     assert all(2 <= functions <= 1_000 for functions in lanes.values()), "what Lambda takes"
     total = sum(lanes.values())
     assert lanes[Priority.LOW] >= min(total * low_share // 100, total - 4), "low keeps its share"
+
+
+def test_the_capacity_model_counts_with_the_functions_of_the_stack() -> None:
+    assert DEFAULT_FUNCTIONS.value == DEFAULT_CONCURRENCY
+    assert DECLARED_FUNCTIONS.value == DECLARED_CONCURRENCY

@@ -97,7 +97,7 @@ def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
     found = seen(used)
     assert bad(found) == {}
     wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
-    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history", "tenant"}
+    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history", "tenant", "instants"}
     assert "2 active schedules" in found["chains"][0].what
     assert rows(used) == before
 

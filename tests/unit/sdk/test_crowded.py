@@ -122,16 +122,16 @@ def test_the_commands_count_an_instant_with_one_query(world: World) -> None:
     put(world, 50, NOON + 2 * HOUR)
     hook = watched(world)
     at = START + timedelta(hours=1)
-    said = crowd_words(world.scheduler, at)
+    said = crowd_words(world.scheduler.session, at)
     assert said is not None
     assert "2,000 fires of queue default" in said, "as many as are read of a shard"
     hook.calls.clear()
-    assert crowd_words(world.scheduler, START + timedelta(hours=2)) is None
-    assert crowd_words(world.scheduler, START + timedelta(hours=3)) is None
+    assert crowd_words(world.scheduler.session, START + timedelta(hours=2)) is None
+    assert crowd_words(world.scheduler.session, START + timedelta(hours=3)) is None
     assert hook.verbs() == ["due", "due"]
 
 
 def test_an_agenda_that_does_not_answer_fails_no_command(world: World) -> None:
     hook = watched(world)
     hook.at("due", before=fails, times=None)
-    assert crowd_words(world.scheduler, START) is None
+    assert crowd_words(world.scheduler.session, START) is None

@@ -89,7 +89,7 @@ def warn_if_crowded(shell: Shell, fires: Sequence[datetime]) -> None:
     """Warn if so many schedules fire at the first of some instants that their runs start late."""
     from quarterjack.sdk.schedules.crowded import crowd_words  # noqa: PLC0415 (the listings need none of it)
 
-    if fires and (words := crowd_words(shell.scheduler, fires[0])) is not None:
+    if fires and (words := crowd_words(shell.scheduler.session, fires[0])) is not None:
         shell.warn(words)
 
 

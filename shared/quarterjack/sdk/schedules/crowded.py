@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from quarterjack.apply.plan import ApplyAction, PlannedChange
 from quarterjack.domain.names import schedule_owner
@@ -13,14 +12,13 @@ from quarterjack.domain.schedule import Definition
 from quarterjack.domain.times import from_ms, to_ms
 from quarterjack.errors import ExpressionError, QuarterjackError
 from quarterjack.owner.capacity import crowd_at, stack_of
+from quarterjack.sdk.schedules.forecast_views import BusiestInstant
 from quarterjack.sdk.session import Session
 from quarterjack.sqs.stripes import striped
-from quarterjack.state.capacity.model import QUIET, Stack, late_words
+from quarterjack.state.capacity.model import QUIET, Stack, is_late, late_words, lateness, window
 from quarterjack.timing import Timetable, timetable
 from quarterjack.timing.crowds import busiest
-
-if TYPE_CHECKING:
-    from quarterjack.sdk.scheduler import Scheduler
+from quarterjack.timing.timetables import moment
 
 Defined = tuple[str, Definition, int]  # name of an active schedule, its definition, UTC ms from which its rates count
 _CHANGED = (ApplyAction.CREATE, ApplyAction.UPDATE)
@@ -69,9 +67,21 @@ def crowded(
                 yield words
 
 
-def crowd_words(scheduler: Scheduler, at: datetime) -> str | None:
+def busiest_instant(tables: Sequence[tuple[int, Timetable]], timezone: str, session: Session) -> BusiestInstant | None:
+    """The instant of a forecast with the most fires, of timetables with the first fire of each; None: each has fewer than a hundred."""
+    crowd = busiest(tables) if len(tables) >= QUIET else None
+    if crowd is None or crowd.fires < QUIET:
+        return None
+    stack = known_stack(session, None, None)
+    if stack is None:
+        return None
+    spread = window(crowd.fires, stack) if is_late(crowd.fires, stack) else None
+    late = round(lateness(crowd.fires, stack), 1)
+    return BusiestInstant(at=moment(crowd.at, timezone), fires=crowd.fires, late=late, window=spread)
+
+
+def crowd_words(session: Session, at: datetime) -> str | None:
     """What is to be said of an instant at which a schedule fires, of all tenants; None: nothing. One query if it is quiet."""
-    session = scheduler.session
     try:
         queue, fires = crowd_at(to_ms(at, "at"), session.services)
     except QuarterjackError:  # the caller may not read the agenda, or it does not answer: an estimate fails no command

@@ -36,7 +36,6 @@ from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk.base import UNSET
 from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
 from quarterjack.sdk.schedules.changes import ScheduleMethods
-from quarterjack.sdk.schedules.crowded import after_apply, crowded
 from quarterjack.sdk.schedules.filters import Filter, walk
 from quarterjack.sdk.session import over
 
@@ -104,6 +103,8 @@ class DeclarationMethods(ScheduleMethods):
         """The crowded instants after these changes; none if nothing is created or updated."""
         if not any(change.act in (ApplyAction.CREATE, ApplyAction.UPDATE) for change in changes):
             return ()
+        from quarterjack.sdk.schedules.crowded import after_apply, crowded  # noqa: PLC0415 (calls without changes need none of it)
+
         active = {
             name: (name, one.definition, one.head.counts_from or one.head.created_at)
             for name, one in there.items()

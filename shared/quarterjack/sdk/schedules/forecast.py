@@ -20,7 +20,6 @@ from quarterjack.owner.freeze import read_freeze
 from quarterjack.ports.services import Services
 from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.cursors import Listing
-from quarterjack.sdk.schedules.crowded import known_stack
 from quarterjack.sdk.schedules.filters import CHUNK, TagFilter, checked_filter, walk
 from quarterjack.sdk.schedules.forecast_views import (
     LOOKED_AT,
@@ -31,9 +30,7 @@ from quarterjack.sdk.schedules.forecast_views import (
     Forecast,
     ForecastSpan,
 )
-from quarterjack.state.capacity.model import QUIET, is_late, lateness, window
 from quarterjack.timing import Timetable, timetable
-from quarterjack.timing.crowds import busiest
 from quarterjack.timing.tally import Counted, FireTally, TooDense
 from quarterjack.timing.timetables import Bounded, moment
 from quarterjack.timing.zones import zone as zones
@@ -149,15 +146,9 @@ class ForecastMethods(SchedulerBase):
         )
 
     def _busiest(self, tables: Sequence[tuple[int, Timetable]], timezone: str) -> BusiestInstant | None:
-        crowd = busiest(tables) if len(tables) >= QUIET else None
-        if crowd is None or crowd.fires < QUIET:
-            return None
-        stack = known_stack(self.session, None, None)
-        if stack is None:
-            return None
-        spread = window(crowd.fires, stack) if is_late(crowd.fires, stack) else None
-        late = round(lateness(crowd.fires, stack), 1)
-        return BusiestInstant(at=moment(crowd.at, timezone), fires=crowd.fires, late=late, window=spread)
+        from quarterjack.sdk.schedules.crowded import busiest_instant  # noqa: PLC0415 (a worker needs none of it)
+
+        return busiest_instant(tables, timezone, self.session)
 
     def _time_of_forecast(self, since: datetime | None, until: datetime | None) -> tuple[int, int]:
         """From and until (UTC ms). Raises InvalidInput."""

@@ -156,4 +156,4 @@ def late_words(fires: int, at: str, queue: str, stack: Stack) -> str | None:
 def _more(fires: int, stack: Stack) -> str:
     workers = "worker processes" if stack.processes else "pollers (`pollers`, `stripes`)"
     is_table = fires / (stack.writes / RUN_WRITES.value) > _PROMPT
-    return f"{workers}, and warm the table of runs (`warm_throughput`)" if is_table else workers
+    return f"{workers}, and warm the table of runs (its warm throughput)" if is_table else workers

@@ -65,7 +65,7 @@ def walls() -> tuple[Wall, ...]:
             "fires of a new table of runs",
             int(NEW_TABLE_WRITES.value / per_run),
             f"{NEW_TABLE_WRITES.value:,.0f} units a second at first, {per_run:.0f} a run",
-            "`warm_throughput`; the table doubles after half an hour of pressure, to its quota",
+            "its warm throughput, set before the load comes; the table doubles after half an hour of pressure, to its quota",
         ),
         Wall(
             "fires of sparse schedules with 16 agenda shards",
