@@ -77,7 +77,12 @@ PIPELINES = (
     "tests/unit/flow/test_pipeline_costs.py",
     "tests/proof/test_pipeline_histories.py",
 )
-VERSIONS = ("tests/unit/owner/test_app_versions.py", "tests/unit/worker/admission/test_app_versions.py")
+VERSIONS = (
+    "tests/unit/owner/test_app_versions.py",
+    "tests/unit/worker/admission/test_app_versions.py",
+    "tests/unit/history/test_stats.py",
+    "tests/unit/doctor/test_checks.py::test_runs_that_wait_for_a_version_without_workers",
+)
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",

@@ -44,6 +44,18 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        return self.jobs, self.schedules, {}\n",
     ),
     (
+        "a run is offered again at once while workers of its version are busy",
+        "worker/admission/refused.py",
+        "_SOON, _LATE = 1 * SECOND, 60 * SECOND",
+        "_SOON, _LATE = 0 * SECOND, 60 * SECOND",
+    ),
+    (
+        "a message that was sent anew for another version comes back as well",
+        "worker/delivery/receive.py",
+        "        return replace(outcome, acknowledgement=Acknowledgement.DELETE)\n",
+        "        return replace(outcome, acknowledgement=Acknowledgement.SHOW)\n",
+    ),
+    (
         "a run that runs is reassigned",
         "state/before_start.py",
         "    waiting = all_of(READY, NOT_CANCELLED)\n",

@@ -6,7 +6,7 @@ Who comes when, and what owners do, is for the dice of the seed. ``tests.support
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.fan_out import FanOutConfig, group_of
 from quarterjack.ticker.tick import tick
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import Outcome
 
 from tests.support.histories.simulator import NONE, BatonCaps, BatonLock, Faults, Process, Stage
 from tests.support.scenes.lease_oracle import Seen
@@ -202,7 +203,11 @@ class History:
     def _work(self, process: Process) -> None:
         worker = self._hand(process)
         self.beats[id(process)] = (process, worker, self.stage.now)
-        Hand(worker=worker, together=self.dice.random() < self.together).work(most=self.at_hand)
+        hand = Hand(worker=worker, together=self.dice.random() < self.together)
+        self._worked(hand.work(most=self.at_hand))
+
+    def _worked(self, outcomes: Sequence[Outcome]) -> None:
+        """What a worker has made of its messages."""
 
     def _begins(self, ctx: Context) -> None:
         """Every job says so first."""

@@ -1,10 +1,13 @@
 """Histories of application versions: workers of two versions side by side, while operators roll out, roll back and reassign runs.
 
+As many workers are of one version as of the other, so a start costs about one receive more.
+
 The first attempts are those of a plain history. Its jobs are pinned, so a lease has to be of the version that the row has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from quarterjack import Scheduler
@@ -15,7 +18,9 @@ from quarterjack.errors import Conflict, Unavailable
 from quarterjack.owner.app_versions import register
 from quarterjack.ports.services import Services
 from quarterjack.testing import Detail
+from quarterjack.worker.admission.refused import OTHER
 from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.stages import Outcome
 from quarterjack.worker.versions import OwnVersion, VersionsSeen
 
 from tests.support.histories.history import History
@@ -41,7 +46,6 @@ class Versions(History):
         super().__init__(seed, faults)
         self.wrong: list[str] = []
         self.versions: dict[str, str] = {}  # by name of a worker process
-        self.given_back = 0
         self.stage.observer = self._look
 
     def _hand(self, process: Process) -> WorkerContext:
@@ -50,6 +54,9 @@ class Versions(History):
         self._register(process, name)
         own = OwnVersion(name=lambda: name, pinned=True, some=True)
         return replace(worker, own_version=own, versions_seen=AllServed())
+
+    def _worked(self, outcomes: Sequence[Outcome]) -> None:
+        self.stage.count("given back", sum(outcome.why == OTHER for outcome in outcomes))
 
     def _register(self, process: Process, name: str) -> None:
         """As a worker does when it starts, in a thread that no run waits for: a failure stops nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
 from quarterjack import Registry
@@ -68,6 +69,45 @@ def test_a_worker_of_another_version_gives_a_run_back_without_an_attempt() -> No
     world.clock.advance(timedelta(seconds=1))
     hand_of(world, "1.1").work()
     assert world.scheduler.get_run(run.id).state == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(("old", "new"), [(5, 5), (9, 1)])
+def test_two_versions_side_by_side_cost_a_run_at_most_two_receives_more(old: int, new: int) -> None:
+    """Whatever the shares are, if those of the workers are those of the runs; a run of the smaller one is received more often."""
+    world, dice = world_of("1.0", "1.1"), Random(1)
+    world.scheduler.set_latest_application_version("1.0")
+    world.scheduler.set_latest_application_version("1.1", share=new / (old + new))
+    for version in ("1.0", "1.1"):
+        keeps_record(world, version)
+    runs, outcomes = [world.scheduler.submit("pinned") for _ in range(300)], list[Outcome]()
+    hands = [hand_of(world, "1.0")] * old + [hand_of(world, "1.1")] * new
+    while world.memory.messages():
+        outcomes += dice.choice(hands).work()
+        world.clock.advance(timedelta(milliseconds=100))
+    assert {world.scheduler.get_run(run.id).state for run in runs} == {"SUCCEEDED"}
+    more = whys(outcomes).count("other_version")
+    assert len(outcomes) == len(runs) + more
+    assert len(runs) / 2 < more <= 2 * len(runs)
+
+
+def test_while_its_version_is_busy_others_receive_a_run_once_a_second() -> None:
+    world = world_of("1.0", "1.1")
+    keeps_record(world, "1.1")
+    new, old, seen, waiting = hand_of(world, "1.1"), hand_of(world, "1.0"), list[Outcome](), list[str]()
+
+    def for_two_seconds(ctx: object) -> None:
+        if not waiting:
+            waiting.append(world.scheduler.submit("pinned").id)
+            for _ in range(20):
+                seen.extend(old.work())
+                world.clock.advance(timedelta(milliseconds=100))
+
+    world.during = for_two_seconds
+    world.scheduler.submit("pinned")
+    new.work()
+    assert whys(seen) == ["other_version"] * 2
+    new.work()
+    assert world.scheduler.get_run(waiting[0]).state == "SUCCEEDED"
 
 
 def test_where_no_worker_of_its_version_is_there_it_is_offered_once_a_minute() -> None:
