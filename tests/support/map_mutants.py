@@ -94,8 +94,14 @@ MAP_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a message that comes twice sends the next items again",
         "fires/windows/advance.py",
-        "if each.created_at < old]",
-        "if each.created_at < old + 10**9]",
+        "if not 0 <= now - each.created_at < _SENT]",
+        "]",
+    ),
+    (
+        "an item with a time ahead is never sent again",
+        "fires/windows/advance.py",
+        "if not 0 <= now - each.created_at < _SENT]",
+        "if now - each.created_at >= _SENT]",
     ),
     (
         "nobody knows which items an end let in",

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from quarterjack import Context, Tenants
 from quarterjack.domain.run import EntryKind, RunRow, RunState, SiblingRows
-from quarterjack.errors import ChildFailed, InvalidInput, Parking
+from quarterjack.errors import ChildFailed, InvalidInput, Parking, Unavailable
 from quarterjack.fires.windows import keep
 from quarterjack.fires.windows.advance import item_ended
 from quarterjack.state.waits.window import MAX_ITEMS
@@ -458,6 +458,16 @@ def test_who_loses_the_race_counts_all_that_have_ended_with_its_next_write() -> 
     assert (after.cursor, len(after.open), faults.verbs().count("write_record")) == (253, 250, 2)
     assert {1, 150, 250}.isdisjoint(after.open)
     assert (after.let_in_by(150), after.let_in_by(1)) == ([251], [252, 253])
+
+
+def test_items_that_a_process_with_its_clock_ahead_did_not_send_are_sent_when_the_message_comes_back() -> None:
+    world = Mapping()
+    run = world.mapped([*range(3)], at_a_time=1)
+    (first,) = world.items(run)
+    with pytest.raises(Unavailable):
+        item_ended(first, world.process(Faults().at("send", before=fails, times=None)), lambda: world.clock() + 120_000)
+    item_ended(first, world.services, world.clock)
+    assert [message.run.owner[-5:] for message in world.memory.messages()] == ["00001", "00002"]
 
 
 def test_a_message_that_comes_twice_sends_nothing_again() -> None:
