@@ -56,6 +56,12 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        return replace(outcome, acknowledgement=Acknowledgement.SHOW)\n",
     ),
     (
+        "a replay as it was gets the latest version",
+        "owner/runs/redrive.py",
+        "app_version=original.app_version) if as_it_was",
+        "app_version=original.app_version) if payload",
+    ),
+    (
         "a run that runs is reassigned",
         "state/before_start.py",
         "    waiting = all_of(READY, NOT_CANCELLED)\n",

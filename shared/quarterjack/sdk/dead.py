@@ -69,11 +69,14 @@ class DeadRunMethods(SchedulerBase):
         searched = None if reached is None else from_ms(parse_dead_key(reached)[0])
         return Page(items=items, cursor=listing.next(reached), searched_to=searched)
 
-    def replay_run(self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None) -> Run:
+    def replay_run(
+        self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None, as_it_was: bool = False
+    ) -> Run:
         """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its
         schedule has changed or was deleted.
 
-        ``payload`` replaces the original's. With an ``idempotency_key`` a second call returns the same replay. The new run's
+        ``payload`` replaces the original's. The new run gets the application version that new runs get, or with ``as_it_was`` that of
+        the original. With an ``idempotency_key`` a second call returns the same replay. The new run's
         ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
         has another run), Unavailable.
         """
@@ -82,8 +85,11 @@ class DeadRunMethods(SchedulerBase):
         original = self._access.read_run(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
+        keeps = check_flag("as_it_was", as_it_was)
         self._take(RateWord.RUNS)
-        return self._access.run_view(replay(original, again, self._context, payload=stored, check=check))
+        return self._access.run_view(
+            replay(original, again, self._context, payload=stored, check=check, as_it_was=keeps)
+        )
 
     def redrive(
         self,

@@ -80,7 +80,14 @@ def test_all_ways_to_a_run_assign_the_latest_version_and_a_replay_takes_that_of_
     register("1.1", 1.0, world.services, world.clock())
     world.clock.advance(timedelta(seconds=6))  # what a process remembers is over
     again = world.scheduler.replay_run(ended.id)
-    assert (ended.app_version, again.app_version) == ("1.0", "1.1")
+    as_it_was = world.scheduler.replay_run(ended.id, as_it_was=True)
+    assert (ended.app_version, again.app_version, as_it_was.app_version) == ("1.0", "1.1", "1.0")
+    since = world.clock.now() - timedelta(days=1)
+    filled = world.scheduler.backfill("s", since, since + timedelta(minutes=2), current=True, dry_run=False)
+    world.live(60)
+    runs = [run for run in world.memory.runs() if run.backfill == filled.id]
+    assert runs
+    assert {run.app_version for run in runs} == {"1.1"}
 
 
 def test_a_retry_keeps_the_version() -> None:
@@ -169,6 +176,17 @@ def test_two_workers_that_start_together_register_both() -> None:
     assert not world.services.tenants.app_versions.put(seen.registered(version))
     register("1.1", 1.0, world.services, world.clock())
     assert sorted(names(world)) == ["1.0", "1.1"]
+
+
+def test_a_worker_warns_if_its_version_is_not_the_latest(caplog: pytest.LogCaptureFixture) -> None:
+    world = world_with("1.0")
+    VersionRegistrar(world.services, lambda: "1.0").register(world.clock())
+    assert not [record for record in caplog.records if record.message == "version.not_latest"]
+    world.clock.advance(timedelta(minutes=1))
+    register("1.1", 1.0, world.services, world.clock())
+    VersionRegistrar(world.services, lambda: "1.0").register(world.clock())
+    (warned,) = (record for record in caplog.records if record.message == "version.not_latest")
+    assert (vars(warned)["version"], vars(warned)["latest"]) == ("1.0", "1.1")
 
 
 def test_a_registration_that_fails_is_tried_again_after_five_minutes() -> None:

@@ -149,9 +149,17 @@ def reassign(
 
 
 @app.command()
-def replay(shell: Shell, run_id: RunId, payload: Payload = None, key: Key = None) -> None:
+def replay(
+    shell: Shell,
+    run_id: RunId,
+    payload: Payload = None,
+    key: Key = None,
+    *,
+    as_it_was: Annotated[bool, typer.Option("--as-it-was", help="Keep the application version of the run.")] = False,
+) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
-    shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, **payload_of(payload)))
+    given = payload_of(payload)
+    shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, as_it_was=as_it_was, **given))
 
 
 @app.command()

@@ -35,15 +35,18 @@ def replay(
     payload: str | None = None,
     check: Check = lambda run: None,
     act: AuditAct = AuditAct.REPLAY,
+    as_it_was: bool = False,
 ) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
-    ``payload`` (JSON text) replaces the original's; ``check`` gets the new run before anything is written.
+    ``payload`` (JSON text) replaces the original's; ``check`` gets the new run before anything is written; ``as_it_was``: it keeps the
+    application version.
 
     Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
-    wanted = _with_own_payload(plan(original, ref, context, payload=payload, check=check), context)
+    planned = plan(original, ref, context, payload=payload, check=check)
+    wanted = _with_own_payload(replace(planned, app_version=original.app_version) if as_it_was else planned, context)
     audit = audit_entry(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=audit.actor), context, same_time=SameTime.ANY, audit=audit)
     if run.replay_of != wanted.replay_of:

@@ -122,9 +122,10 @@ class WhyRunQuery(ApiQuery):
 
 
 class ReplayRequest(ApiBody):
-    """The payload of the repeat."""
+    """The payload and the application version of the repeat."""
 
     payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
+    as_it_was: bool = Field(False, description="keep the application version of the original")
 
 
 class ReassignRequest(ApiBody):
