@@ -102,7 +102,7 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "the timer of a cancelled run leaves what is below it",
         "ticker/run_timers.py",
-        "        end_children(run, context.services, context.clock)",
+        "        end_children(run, context)",
         "        pass",
     ),
     (

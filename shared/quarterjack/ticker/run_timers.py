@@ -102,7 +102,7 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
     if run is None:
         return now - entry.created_at > ORPHAN_PATIENCE
     if run.state is RunState.CANCELLED:
-        end_children(run, context.services, context.clock)  # whoever cancelled it may have ended before that
+        end_children(run, context)  # whoever cancelled it may have ended before that
     if run.state not in WAITING:
         # The timer of a wait is put before its run parks, by a worker that may be slow.
         return run.state is not RunState.RUNNING or entry.id != wait_id(str(run.ref), run.wait_no + 1)

@@ -15,7 +15,6 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.entry import RunKind, kind_of
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
@@ -142,17 +141,20 @@ def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
 
 
-def end_children(run: RunRow, services: Services, clock: Clock) -> None:
+def end_children(run: RunRow, context: FireContext) -> None:
     """Cancel what is below a run that was cancelled, or asked to end: by the overlap policy, or by an owner whose call failed.
 
     Raises Conflict, Unavailable.
     """
     if run.asked is not None or run.asked_before or run.awaits is not None:
-        _cancel_below(run, FireContext(services=services, clock=clock, caller=role("worker")), [])
+        _cancel_below(run, context, [])
 
 
 def end_run(run: RunRow, context: FireContext) -> RunRow:
-    """The same for an owner; ``run`` as it was just read."""
+    """The same with an audit entry, of which a process of the installation has none: that of the owner's call is for all.
+
+    ``run`` as it was just read.
+    """
     ref, services = run.ref, context.services
     for _ in range(_ROUNDS):
         if run.is_terminal or run.cancel_requested:
@@ -160,8 +162,8 @@ def end_run(run: RunRow, context: FireContext) -> RunRow:
         now = run.end_time(context.clock())
         waiting = run.state is not RunState.RUNNING
         move = cancel(now=now, expires=now + services.retention) if waiting else request_cancel()
-        audit = audit_entry(AuditAct.CANCEL, str(ref), context)
-        moved = services.ledger.move(ref, signed(move, audit.actor), audit)
+        audit = None if context.caller.is_system else audit_entry(AuditAct.CANCEL, str(ref), context)
+        moved = services.ledger.move(ref, signed(move, actor_of(context)), audit)
         run = run_must_exist(ref, moved.run)
         if moved.applied:
             return run
