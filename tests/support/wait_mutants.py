@@ -100,6 +100,18 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        pass",
     ),
     (
+        "a worker that ends a cancelled run leaves what its row names",
+        "worker/execution/settle.py",
+        "        end_children(row, worker.role)",
+        "        pass",
+    ),
+    (
+        "a worker that finds a cancelled run abandoned leaves what its row names",
+        "worker/admission/refused.py",
+        "            end_children(run, worker.role)",
+        "            pass",
+    ),
+    (
         "the timer of a cancelled run leaves what is below it",
         "ticker/run_timers.py",
         "        end_children(run, context)",

@@ -66,11 +66,15 @@ def words_of(
 def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     """The declaration with these words. Raises InvalidInput with the path of the word: ``rule.window``."""
     _known(words, ALL)
-    if words.get("tasks") is not None and words.get("job") is None:
-        words = {"job": f"{PIPELINE}{name}", "expression": MANUALLY, **words}
+    if words.get("tasks") is not None:
+        given = {word: value for word, value in words.items() if value is not None or word not in ("job", "expression")}
+        words = {"job": f"{PIPELINE}{name}", "expression": MANUALLY, **given}
     for needed in ("job", "expression"):
         if words.get(needed) is None:
-            raise InvalidInput(needed, None, "is missing", "every schedule has a job and an expression")
+            remedy = (
+                f"write the name of a job, and when it runs: expression: 0 2 * * *, or {MANUALLY} for triggers alone"
+            )
+            raise InvalidInput(needed, None, "is missing", remedy)
     if not isinstance(words["job"], str):
         raise InvalidInput("job", words["job"], "is not a text", "write its name")
     given = {

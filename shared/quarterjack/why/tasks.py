@@ -120,14 +120,20 @@ def _waits(state: PipelineState, number: int) -> Iterator[Sentence]:
         yield of_run(run, f"It waits for {len(before) - _SHOWN:,} more tasks.")
 
 
-def _behind(state: PipelineState, number: int) -> str:
+def _names_before(state: PipelineState, number: int) -> str:
+    """The tasks before one that have not ended; empty: all have."""
     graph = state.pipeline.graph
-    left = [graph.task(each).name for each in graph.edges[number - 1] if each not in state.decision.ends]
-    return f"which waits for {_names(left)}" if left else "which has no run yet"
+    return _names([graph.task(each).name for each in graph.edges[number - 1] if each not in state.decision.ends])
+
+
+def _behind(state: PipelineState, number: int) -> str:
+    left = _names_before(state, number)
+    return f"which waits for {left}" if left else "which has no run yet"
 
 
 def _not_begun(state: PipelineState, number: int) -> str:
-    return f"{_task(state, number)} has no run, {_behind(state, number).replace('which has no run yet', 'and could start')}."
+    left = _names_before(state, number)
+    return f"{_task(state, number)} {f'waits for {left}' if left else 'could start'}, and has no run yet."
 
 
 def _under_way(state: PipelineState, number: int) -> Sentence:
@@ -159,6 +165,8 @@ def _state(row: RunRow) -> str:
     """Its state, with the number of the attempt: of a run that waits for the next one that of the failed one."""
     if row.state is RunState.RETRYING:
         return f"{row.state}, after attempt {row.attempt}"
+    if row.state is RunState.PARKED and row.reason:
+        return f"{row.state} ({row.reason})"
     return str(row.state) if row.attempt < 2 else f"{row.state}, in attempt {row.attempt}"
 
 

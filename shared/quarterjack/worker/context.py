@@ -25,7 +25,9 @@ from typing import Protocol, Unpack
 from quarterjack.concurrency.pools import Arguments, ThreadCache
 from quarterjack.domain.message import DeadLetter
 from quarterjack.domain.run import Failure, RunRow
+from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
+from quarterjack.fires.context import FireContext
 from quarterjack.owner.catalogue import KnownNames
 from quarterjack.owner.job_terms import JobTerms, OwnJobs
 from quarterjack.ports.services import Clock, Services
@@ -150,6 +152,11 @@ class WorkerContext:
     def permits(self) -> PermitPool:
         """Its permits of concurrency caps, which the heartbeat renews."""
         return self.heartbeat.permits
+
+    @property
+    def role(self) -> FireContext:
+        """What it changes of other runs, because of what their owners did, is changed in the name of the worker's role."""
+        return FireContext(services=self.services, clock=self.clock, caller=role("worker"))
 
     def expires(self, now: int) -> int:
         """When a run that ends now leaves the ledger (UTC ms)."""

@@ -40,6 +40,7 @@ class Stack:
             monkeypatch.setattr(f"functions.{part}.handler.services", lambda: self.services)
         if own_jobs:
             monkeypatch.setattr("functions.worker.handler._jobs", lambda: self.registry)
+        _module("worker")._version.cache_clear()  # which a process makes once
 
     def logged(self) -> io.StringIO:
         """What the functions' own logger writes from now on."""
@@ -62,9 +63,12 @@ class Stack:
         return event
 
 
+def _module(part: str) -> Any:
+    return __import__(f"functions.{part}.handler", fromlist=["handler"])
+
+
 def invoke(part: str, event: dict[str, Any]) -> Any:
-    module = __import__(f"functions.{part}.handler", fromlist=["handler"])
-    return module.handler(event, LambdaContext())
+    return _module(part).handler(event, LambdaContext())
 
 
 def metric_lines(written: str) -> list[dict[str, Any]]:

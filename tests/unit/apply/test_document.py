@@ -236,3 +236,15 @@ def test_every_choice_of_the_schema_is_taken() -> None:
     for name, said in found["rule"]["properties"].items():
         for word in said.get("enum", ()):
             read(f"{HEAD}    rule: {{{name}: {word}}}\n", "f.yaml")
+
+
+@pytest.mark.parametrize("given", ["", "    job: pipeline:a\n", "    expression: manual\n"])
+def test_what_has_tasks_needs_neither_job_nor_expression(given: str) -> None:
+    (document,) = read(f"schedules:\n  a:\n{given}    tasks: {{t: {{job: j}}}}\n", "f.yaml")
+    (one,) = document.declarations
+    assert (one.job, one.rule.expression) == ("pipeline:a", "manual")
+
+
+def test_a_schedule_without_an_expression_is_refused_with_what_to_write() -> None:
+    with pytest.raises(InvalidInput, match=r"f\.yaml:\d: schedules\.a\.expression=None: is missing; .*expression: 0 2"):
+        read("schedules:\n  a:\n    job: j\n", "f.yaml")

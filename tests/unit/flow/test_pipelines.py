@@ -293,6 +293,12 @@ def test_a_map_fails_with_the_first_item_that_fails_for_good(line: Line) -> None
     assert seen.task("a").attempt == 1
 
 
+@pytest.mark.parametrize("name", [None, 3, "☂", "n" * 200])
+def test_a_name_that_is_none_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidInput, match="name="):
+        pipeline(name)
+
+
 def test_a_pipeline_within_itself_is_refused(line: Line) -> None:
     with pytest.raises(InvalidInput, match=r"tasks.a.pipeline='p': is this pipeline, or has it within; leave the task"):
         line.publish({"a": {"pipeline": "p"}})

@@ -52,9 +52,9 @@ def test_a_pipelines_run_names_the_tasks_that_it_waits_for() -> None:
     assert (answer.verdict, answer.causes) == (Verdict.PARKED, ())
     assert texts(answer)[0].startswith("It waits for 3 of 4 tasks since 2026-05-04 08:00:00Z, until 2027-05-05")
     assert texts(answer)[1:4] == [
-        "Task 'asks' is PARKED.",
-        "Task 'last' has no run, which waits for asks.",
-        "Task 'behind' has no run, which waits for last.",
+        "Task 'asks' is PARKED (waits for signal 'answer' until 2027-05-05T08:00:00+00:00).",
+        "Task 'last' waits for asks, and has no run yet.",
+        "Task 'behind' waits for last, and has no run yet.",
     ]
     assert "asks#once" in answer.sentences[1].source
 

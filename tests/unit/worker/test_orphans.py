@@ -11,7 +11,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 
-from tests.support.scenes.world import World
+from tests.support.scenes.world import Faults, World, crash
 
 OFTEN = Retry(max_attempts=5, base=30.0, jitter=0.0)
 
@@ -92,3 +92,30 @@ def test_an_item_of_a_cancelled_batch_that_has_begun_goes_on() -> None:
     world.scheduler.cancel_run(batch.on_end or "")
     world.live(900)
     assert [run_of(world, each.run_id or "").state for each in batch.items] == ["SUCCEEDED", "CANCELLED"]
+
+
+@pytest.mark.parametrize("worker_dies", [False, True])
+def test_children_that_a_row_names_end_although_the_owner_who_cancelled_it_died_before_them(
+    *, worker_dies: bool
+) -> None:
+    world = World()
+    world.jobs.job("asks")(lambda ctx, payload: ctx.wait_for("go"))
+
+    @world.jobs.job("parent")
+    def parent(ctx: Context, payload: object) -> None:
+        ctx.submit("asks", step="c")
+        ctx.sleep(10)
+        with pytest.raises(Crash):
+            world.owner(Faults().at("request_cancel", after=crash)).cancel_run(ctx.run_id)
+        if worker_dies:
+            raise Crash
+        worker.heartbeat.beat(world.clock())
+        ctx.raise_if_cancelled()
+
+    run, worker = world.scheduler.submit("parent"), world.worker()
+    Hand(worker=worker).work()
+    (child,) = (each for each in world.memory.runs() if each.parent == run.id)
+    with suppress(Crash):
+        world.live(20, worker=worker)
+    world.live(300)
+    assert [str(run_of(world, each).state) for each in (run.id, str(child.ref))] == ["CANCELLED", "CANCELLED"]

@@ -55,7 +55,7 @@ def check_tasks(field_name: str, given: object) -> str:
 
 def check_pipeline_name(name: str) -> str:
     """The name of a pipeline, which is part of the ids of its tasks' runs. Raises InvalidInput."""
-    if len(name) > _LONGEST_NAME:
+    if len(check_name(name)) > _LONGEST_NAME:
         raise InvalidInput("name", name, "is too long for a pipeline", f"use {_LONGEST_NAME} characters at most")
     return name
 

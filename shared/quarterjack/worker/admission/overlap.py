@@ -18,10 +18,8 @@ from itertools import islice
 from quarterjack.domain.message import Message
 from quarterjack.domain.options import Options, Overlap
 from quarterjack.domain.run import RunState
-from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, NotFound, QuarterjackError, Unavailable
-from quarterjack.fires.context import FireContext
 from quarterjack.owner.runs.change import ask_to_end, end_children
 from quarterjack.state.before_start import pass_over, wait_for_turn
 from quarterjack.state.ending import terminate
@@ -211,14 +209,10 @@ def _ended_by_asking(asking: _Asking, pair: RunHolder) -> bool:
     worker = asking.worker
     try:
         run = ask_to_end(ref_of(asking.owner, pair), worker.services, worker.clock)
-        end_children(run, _context(worker))
+        end_children(run, worker.role)
         return run.is_terminal
     except (NotFound, Conflict):
         return True
-
-
-def _context(worker: WorkerContext) -> FireContext:
-    return FireContext(services=worker.services, clock=worker.clock, caller=role("worker"))
 
 
 def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
@@ -229,7 +223,7 @@ def _terminate(asking: _Asking, others: Sequence[RunHolder]) -> None:
         ending = terminate(revision=pair.revision, now=now, expires=worker.expires(now), reason=asking.reason)
         moved = worker.services.ledger.move(ref_of(asking.owner, pair), ending)
         if moved.applied and moved.run is not None:
-            end_children(moved.run, _context(worker))
+            end_children(moved.run, worker.role)
             log.warning("run.terminated", extra={"run_id": str(ref_of(asking.owner, pair)), "reason": asking.reason})
 
 

@@ -11,6 +11,7 @@ from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.parking import wake_if_over
+from quarterjack.owner.runs.change import end_children
 from quarterjack.ports.services import Services
 from quarterjack.state.before_start import UNSERVED, give_up, wait_for_version
 from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose, request_cancel
@@ -239,6 +240,7 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
         case OnRefusedLease.LOSE:
             transition = lose(now=now, expires=expires, token=run.lease_token or "")
         case OnRefusedLease.CANCEL:
+            end_children(run, worker.role)  # the owner's call may have ended before that
             transition = cancel_waiting(now=now, expires=expires, reason="requested")
         case _:
             failure, reason = (run.failure, _SPENT) if last is None else (last.failure, _VANISHED)

@@ -13,12 +13,10 @@ from typing import NamedTuple
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import FailedAttemptRow, Failure
-from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
-from quarterjack.fires.context import FireContext
 from quarterjack.logs import AtOnce
-from quarterjack.owner.runs.change import cancel_all
+from quarterjack.owner.runs.change import cancel_all, end_children
 from quarterjack.state.lease import cancelled, continue_, die, release, retry, succeed
 from quarterjack.state.retry import GiveUp, after_failure
 from quarterjack.state.transition import Transition
@@ -120,9 +118,11 @@ def settle_run(worker: WorkerContext, ended: EndedRun) -> Outcome:
 def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) -> Outcome:
     if leased.in_flight.lost or isinstance(result, Abandoned):
         return _lost(leased)
-    if isinstance(result, Cancelled) and (leased.submitted or leased.mapped):  # its row does not name these yet
-        context = FireContext(services=worker.services, clock=worker.clock, caller=role("worker"))
-        cancel_all(leased.run.ref, leased.submitted, leased.mapped, context)
+    if isinstance(result, Cancelled):
+        if leased.submitted or leased.mapped:  # its row does not name these yet
+            cancel_all(leased.run.ref, leased.submitted, leased.mapped, worker.role)
+        row = replace(leased.run, cancel_requested=True)
+        end_children(row, worker.role)  # the owner's call may have ended before that
     settlement = _settlement_of(worker, leased, result, worker.clock())
     if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
         body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
