@@ -10,7 +10,7 @@ from tests.support import simulate
 from tests.support.parts import in_rotation
 
 SEEDS = tuple(range(4))
-MANY, PARTS = 560, 8
+MANY, PARTS = 640, 8
 
 
 def counts(seed: int) -> Counter[str]:
