@@ -82,10 +82,10 @@ class DeadRunMethods(SchedulerBase):
         """
         self._access.check_some(Verb.REPLAY, what=f"run {shorten(run_id, 300)}")
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
+        keeps = check_flag("as_it_was", as_it_was)
         original = self._access.read_run(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
-        keeps = check_flag("as_it_was", as_it_was)
         self._take(RateWord.RUNS)
         return self._access.run_view(
             replay(original, again, self._context, payload=stored, check=check, as_it_was=keeps)

@@ -97,6 +97,10 @@ class Line:
     detail: Mapping[str, str] = field(default_factory=lambda: {"jobs": "report.*", "profile": "3"})
     day: date = date(2026, 11, 22)
     outcomes: Mapping[str, int] = field(default_factory=lambda: {"SUCCEEDED": 99_000, "DEAD": 900, "CANCELLED": 100})
+    states: Mapping[str, int] = field(default_factory=lambda: {"DEAD": 2, "SUCCEEDED": 18})
+    median_duration: timedelta = timedelta(seconds=3)
+    longest_duration: timedelta = timedelta(minutes=20)
+    median_wait: timedelta = timedelta(milliseconds=800)
     errors: Mapping[str, int] = field(default_factory=lambda: {"ConnectionResetError": 700, "ValueError": 200})
 
     def __getattr__(self, name: str) -> str:
