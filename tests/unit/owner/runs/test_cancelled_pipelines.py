@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from quarterjack import Run
 from quarterjack.testing import Crash
 from quarterjack.testing.process import Hand
 
@@ -12,19 +13,25 @@ from tests.support.scenes.world import Faults, crash
 INNER = {"i": {"job": "again"}, "j": {"job": "ok", "after": ["i"]}}
 
 
-@pytest.mark.parametrize("skip", range(4))
-@pytest.mark.parametrize("verb", ["cancel", "look", "mark_ended"])
-def test_a_cancellation_that_is_called_again_reaches_every_depth(verb: str, skip: int) -> None:
+def nested() -> tuple[Line, Run]:
+    """A pipeline's run whose task is a pipeline, of which a task waits for its next attempt."""
     line = Line()
     scheduler = line.world.scheduler
     scheduler.upsert_schedule("inner", "pipeline:inner", "manual", tasks=INNER)
     line.publish({"n": {"pipeline": "inner"}})
     run = scheduler.trigger("p")
     line.world.work()
+    return line, run
+
+
+@pytest.mark.parametrize("skip", range(4))
+@pytest.mark.parametrize("verb", ["cancel", "look", "mark_ended"])
+def test_a_cancellation_that_is_called_again_reaches_every_depth(verb: str, skip: int) -> None:
+    line, run = nested()
     try:
         line.world.owner(Faults().at(verb, after=crash, skip=skip)).cancel_run(run.id)
     except Crash:
-        scheduler.cancel_run(run.id)
+        line.world.scheduler.cancel_run(run.id)
     assert {run.job: str(run.state) for run in line.world.memory.runs()} == {
         "pipeline:p": "CANCELLED",
         "pipeline:inner": "CANCELLED",
@@ -34,12 +41,7 @@ def test_a_cancellation_that_is_called_again_reaches_every_depth(verb: str, skip
 
 @pytest.mark.parametrize("skip", range(2))
 def test_the_timers_end_what_an_owner_left(skip: int) -> None:
-    line = Line()
-    scheduler = line.world.scheduler
-    scheduler.upsert_schedule("inner", "pipeline:inner", "manual", tasks=INNER)
-    line.publish({"n": {"pipeline": "inner"}})
-    run = scheduler.trigger("p")
-    line.world.work()
+    line, run = nested()
     with pytest.raises(Crash):
         line.world.owner(Faults().at("cancel", after=crash, skip=skip)).cancel_run(run.id)
     line.world.wait(200)
