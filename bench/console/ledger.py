@@ -132,7 +132,7 @@ def large_ledger(size: LedgerSize) -> LargeLedger:
     runs = memory.replace_runs(LazyRuns(clock))
     scheduler = Scheduler(TENANT, services=memory.connect(), clock=clock, actor="bench@acme")
     made = _Maker(size, clock, memory, runs, scheduler)
-    seconds = {name: _timed(getattr(made, name)) for name in ("schedules", "history", "dead", "audit")}
+    seconds = {name: _timed(getattr(made, name)) for name in ("schedules", "pipeline", "history", "dead", "audit")}
     memory.reads.reset()
     return LargeLedger(size, clock, memory, scheduler, made.sample, seconds)
 
@@ -196,6 +196,14 @@ class _Maker:
             self._put(write.table, dict(write.row))
             self.runs.owners[head.owner] = number
         self.sample |= {"name": name, "job": job, "run": str(next(runs_of(head.owner, number, self.clock())).ref)}
+
+    def pipeline(self) -> None:
+        """One pipeline with as many runs as a page counts, which have not begun."""
+        name, tasks = "model/pipeline", {f"task_{number}": {"job": f"jobs.job_{number}"} for number in range(JOBS)}
+        self.scheduler.create_schedule(name, f"pipeline:{name}", "manual", tasks=tasks)
+        for _ in range(20):
+            self.scheduler.trigger(name)
+        self.sample["pipeline"] = name
 
     def history(self) -> None:
         """Ended runs, appended as a historian does: batches of 5 s in the last hours, of 5 minutes before."""

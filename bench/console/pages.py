@@ -26,6 +26,7 @@ QUERIES = {
     "/tenant/{holder}/act": "do=suspend",
     "/tenants/switch": f"to={TENANT}",
 }
+OF_PIPELINES = ("/schedule/{name}/task-stats",)  # pages whose schedule has tasks
 # Filters that hardly anything meets, or nothing, besides the plain addresses.
 FILTERED = (
     "schedules?q=schedule-04711",
@@ -96,10 +97,11 @@ def _gets(routes: Iterable[Any]) -> Iterator[str]:
 
 def addresses(app: FastAPI, ledger: LargeLedger) -> list[str]:
     """Addresses below the tenant's: of each page one, where its parameters are known, and those with narrow filters."""
-    values = values_of(ledger)
-    found = []
+    values, found = values_of(ledger), []
+    pipeline = name_in_url(ledger.sample["pipeline"])
     for path in page_paths(app):
         if path not in PREVIEWS and set(re.findall(r"{(\w+)}", path)) <= set(values):
             query = QUERIES.get(path, "")
-            found.append(path.format(**values).removeprefix("/") + (f"?{query}" if query else ""))
+            given = {**values, "name": pipeline} if path in OF_PIPELINES else values
+            found.append(path.format(**given).removeprefix("/") + (f"?{query}" if query else ""))
     return [*found, *FILTERED]

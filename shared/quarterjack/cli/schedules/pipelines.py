@@ -91,7 +91,10 @@ def graph(
 def stats(
     shell: Shell,
     pipeline: Pipeline,
-    runs: Annotated[int, typer.Option(help="Number of the last runs that are counted, 1 to 100.")] = 20,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Number of the last runs that are counted, 1 to 100; 20, or as many as have 200 tasks."),
+    ] = None,
 ) -> None:
     """Show how each task did in the last runs of a pipeline."""
     shell.list(shell.scheduler.task_stats(pipeline, runs=runs), _STATS)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.pipelines.task_stats import TaskStats
 
 MOST_RUNS = 100  # of task_stats
+_RUNS, _TASK_RUNS = 20, 200  # of task_stats if its caller names no number: at most so many, with so many tasks together
 
 
 class PipelineMethods(ReadMethods, ScheduleMethods):
@@ -88,22 +89,30 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         row = self._pipeline_row(run_id, Verb.READ_RUNS)
         return self._shown(row)
 
-    def task_stats(self, name: str, *, runs: int = 20) -> Sequence[TaskStats]:
+    def task_stats(self, name: str, *, runs: int | None = None) -> Sequence[TaskStats]:
         """How each task did in the last ``runs`` (1 to 100) runs that the pipeline's schedule started: states, times, last failure.
 
+        Without ``runs`` at most 20 are counted, and fewer of a pipeline with more than 10 tasks: as many as have 200 tasks together.
         Retries and submissions are runs of their own and are not counted. Costs what ``pipeline_run`` costs for each run.
         Raises InvalidInput, NotFound (no schedule has this name, or it has no tasks), Unavailable.
         """
         self._access.check_schedule(Verb.READ_RUNS, check_name(name))
-        most, services = check_whole("runs", runs, 1, MOST_RUNS), self.session.services
+        services = self.session.services
+        if runs is not None:
+            check_whole("runs", runs, 1, MOST_RUNS)
         head = services.schedules.head(self.tenant, name)
         if head is None:
             raise self._access.no_schedule(name)
-        if services.schedules.definitions.of(head.owner, head.revision).options.tasks is None:
+        tasks = services.schedules.definitions.of(head.owner, head.revision).options.tasks
+        if tasks is None:
             raise NotFound(f"name={name!r}: it is a schedule without tasks; list_pipelines() lists those with tasks")
         from quarterjack.sdk.pipelines.task_stats import task_stats  # noqa: PLC0415 (who has no pipeline does not load it)
 
-        found = services.ledger.last_runs([head.owner], upto=self.session.clock(), limit=most)[head.owner]
+        found = services.ledger.last_runs(
+            [head.owner],
+            upto=self.session.clock(),
+            limit=runs or min(_RUNS, max(_TASK_RUNS // len(json.loads(tasks)), 1)),
+        )[head.owner]
         return task_stats([self._shown(row) for row in found if row.job.startswith(PIPELINE)])
 
     def skip_task(self, run_id: str, task: str) -> PipelineRun:

@@ -27,7 +27,12 @@ class PipelineQuery(PageQuery):
 class TaskStatsQuery(ApiQuery):
     """The runs that are counted."""
 
-    runs: int = Field(20, ge=1, le=100, description="number of the last runs that are counted")
+    runs: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="number of the last runs that are counted; without it 20, or as many as have 200 tasks",
+    )
 
 
 class RetryTasksRequest(ApiBody):

@@ -47,6 +47,15 @@ def test_only_so_many_runs_are_counted_and_tasks_that_are_gone_come_last() -> No
     assert [stats.name for stats in line.world.scheduler.task_stats("p", runs=2)] == ["z"]
 
 
+def test_without_a_number_fewer_runs_of_many_tasks_are_counted() -> None:
+    line = Line()
+    line.publish({f"t{number}": {"job": "ok"} for number in range(101)})
+    line.run()
+    line.run()
+    assert [sum(stats.states.values()) for stats in line.world.scheduler.task_stats("p")] == [1] * 101
+    assert [sum(stats.states.values()) for stats in line.world.scheduler.task_stats("p", runs=2)] == [2] * 101
+
+
 def test_what_is_no_pipeline_is_refused() -> None:
     line = Line()
     line.world.scheduler.upsert_schedule("plain", "ok", "manual")

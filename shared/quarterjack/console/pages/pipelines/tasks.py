@@ -22,7 +22,6 @@ from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 
 _FAILED = frozenset({*map(str, FAILED), str(RunState.CANCELLED)})
-_COUNTED = 20  # runs of the statistics
 _NAMED = 3  # tasks that a line of the table names as those it waits for
 
 
@@ -108,8 +107,9 @@ def show_tasks(call: PageCall) -> Response:
 def show_task_stats(call: PageCall) -> Response:
     """How each task of a pipeline did in its last runs."""
     name = schedule_of(call)
-    stats = part(lambda: call.scheduler.task_stats(name, runs=_COUNTED))
-    return call.render("pipelines/task_stats.html", name=name, stats=stats, runs=_COUNTED)
+    stats = call.scheduler.task_stats(name)
+    runs = max((sum(task.states.values()) for task in stats), default=0)
+    return call.render("pipelines/task_stats.html", name=name, stats=stats, runs=runs)
 
 
 ROUTES = (get("/run/{run}/tasks", show_tasks), get("/schedule/{name}/task-stats", show_task_stats))
