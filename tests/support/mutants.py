@@ -56,6 +56,7 @@ PROOF = (
     "tests/proof/test_simulator.py",
 )
 WAITS = (
+    "tests/unit/ticker/test_run_timers.py",
     "tests/unit/worker/test_waits.py",
     "tests/unit/worker/test_replayed_waits.py",
     "tests/unit/worker/test_orphans.py",

@@ -52,6 +52,24 @@ WAIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    return due > 0",
     ),
     (
+        "the entry of a run goes while a worker has the run",
+        "ticker/run_timers.py",
+        "    if has_live_lease(run, now):\n        return postpone(",
+        "    if has_live_lease(run, now):\n        return True or postpone(",
+    ),
+    (
+        "the entry of a run goes after its worker vanished",
+        "ticker/run_timers.py",
+        "now + _UNDER_WAY), context.services)\n    return message_of(run, context.services, context.trace) or True",
+        "now + _UNDER_WAY), context.services)\n    return True",
+    ),
+    (
+        "the entry of a run that is under way is written at each tick",
+        "ticker/run_timers.py",
+        "_UNDER_WAY = LOOKAHEAD + 5 * MINUTE",
+        "_UNDER_WAY = 0",
+    ),
+    (
         "the timer believes that marks are whole",
         "ticker/run_timers.py",
         "wake_if_over(run, services, context.clock, rows=True)",

@@ -1,7 +1,8 @@
 """The agenda entries of single runs: when one is due, its run's message is sent, if the run still waits for it.
 
-An entry moves on with its run if the run waits longer than the entry says. An entry without a run is kept for a while, because a
-submitter puts the entry before the run. The entry is removed last, so a crash before that only sends the message twice.
+An entry moves on with its run if the run waits longer than the entry says, or has a worker that may vanish. An entry without a run is
+kept for a while, because a submitter puts the entry before the run. The entry is removed last, so a crash before that only sends the
+message twice.
 
 A watch entry finds the at-most-once run whose worker vanished.
 """
@@ -36,13 +37,15 @@ from quarterjack.fires.parking import keep_recorded, tell_end, wake_if_over
 from quarterjack.owner.runs.change import end_children
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.state.ending import lose
-from quarterjack.state.lease import SKEW, takeable_at
+from quarterjack.state.lease import SKEW, has_live_lease, takeable_at
 from quarterjack.state.refusal import vanished
 from quarterjack.state.waits.park import kind_of_wait, next_check, wait_id
 from quarterjack.state.waits.retention import must_be_kept_again
 from quarterjack.worker.admission.refused import record, report
 
 log = logging.getLogger(__name__)
+
+_UNDER_WAY = LOOKAHEAD + 5 * MINUTE  # how long at least an entry rests whose run has a worker
 
 
 def send_waiting_run(entry: AgendaEntry, context: FireContext) -> Handled:
@@ -103,13 +106,28 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
         return now - entry.created_at > ORPHAN_PATIENCE
     if run.state is RunState.CANCELLED:
         end_children(run, context)  # whoever cancelled it may have ended before that
+    if run.state is RunState.RUNNING:
+        return _if_its_worker_vanishes(entry, run, context)
     if run.state not in WAITING:
-        # The timer of a wait is put before its run parks, by a worker that may be slow.
-        return run.state is not RunState.RUNNING or entry.id != wait_id(str(run.ref), run.wait_no + 1)
+        return True
     if run.state is RunState.PARKED and run.not_before > now + LOOKAHEAD:
         return _check_wait(entry, run, context)
     if run.not_before > entry.due and run.not_before > now + LOOKAHEAD:
         return postpone(entry, run.not_before, context.services)
+    return message_of(run, context.services, context.trace) or True
+
+
+def _if_its_worker_vanishes(entry: AgendaEntry, run: RunRow, context: FireContext) -> Message | bool:
+    """The message of a run whose worker let its lease lapse; the entry of one that is under way moves on.
+
+    Such a run may have no message: its worker can have leased it by a message that another worker has deleted since, when it parked
+    that run, or left this entry for it.
+    """
+    now = context.clock()
+    if entry.id == wait_id(str(run.ref), run.wait_no + 1):  # put before the run parks, by a worker that may be slow
+        return False
+    if has_live_lease(run, now):
+        return postpone(entry, max(takeable_at(run.lease_until or 0), now + _UNDER_WAY), context.services)
     return message_of(run, context.services, context.trace) or True
 
 

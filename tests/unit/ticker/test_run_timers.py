@@ -6,9 +6,11 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from quarterjack import Context, Retry
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.testing import Crash
 
+from tests.support.scenes.parking import Parking
 from tests.support.scenes.world import Faults, World, crash
 
 MANY = 30
@@ -87,3 +89,62 @@ def test_a_single_one_whose_message_is_not_accepted_stays() -> None:
     assert len(world.entries(EntryKind.RUN)) == 1
     world.live(300)
     assert [run.state for run in world.memory.runs()] == [RunState.SUCCEEDED]
+
+
+# Of a run that is under way.
+
+
+@pytest.mark.parametrize(
+    ("job", "payload", "seconds"), [("ask", 120, 130), ("nap", 1_000, 1_005), ("fragile", None, 1_005)]
+)
+def test_a_run_comes_back_whose_worker_took_it_by_a_message_that_another_has_deleted(
+    job: str, payload: int | None, seconds: int
+) -> None:
+    """The worker stalls with a message until the run's wait, or its pause between two attempts, is over; then it takes it, and dies."""
+    world, tried = Parking(), list[str]()
+
+    def fragile(ctx: Context, payload: object) -> str:
+        tried.append(ctx.run_id)
+        if len(tried) == 1:
+            raise ValueError("not now")
+        return "done"
+
+    world.jobs.job("fragile", retry=Retry(base=1_000, jitter=0))(fragile)
+
+    def stall() -> None:
+        world.wait(600)
+        world.work()
+        assert world.entries(EntryKind.RUN)
+        assert world.memory.messages() == []
+        world.wait(seconds)
+
+    run = world.scheduler.submit(job, payload)
+    with pytest.raises(Crash):
+        world.work(world.worker(Faults().at("receive", after=stall).at("lease", after=crash), name="slow"))
+    assert world.state(run) == "RUNNING"
+    world.live(900)
+    assert world.row(run.id).is_terminal
+    assert world.memory.entries() == []
+
+
+def test_the_entry_of_a_run_that_is_under_way_rests_between_looks() -> None:
+    """A signal wakes a run before its timer is due, and the slice after it takes 20 minutes."""
+    world, faults = Parking(), Faults()
+
+    def long(ctx: Context, payload: object) -> None:
+        ctx.wait_for("go", timeout=600)
+        for second in range(20, 1_201, 20):
+            world.wait(20)
+            worker.heartbeat.beat(world.clock())
+            if second % 60 == 0:
+                world.tick(world.process(faults))
+
+    world.jobs.job("long")(long)
+    run = world.parked("long")
+    world.scheduler.signal(run.id, "go", 1)
+    worker = world.worker(name="patient")
+    world.work(worker)
+    assert world.state(run) == "SUCCEEDED"
+    assert 2 <= sum(detail.verb == "put" for _, detail in faults.calls) <= 5
+    world.live(600)
+    assert world.memory.entries() == []

@@ -25,7 +25,7 @@ from quarterjack.domain.payload import is_same_content
 from quarterjack.domain.policies import Overrides, Priority
 from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
 from quarterjack.domain.schedule import Head
-from quarterjack.domain.times import MINUTE
+from quarterjack.domain.times import HOUR
 from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.claim import message_of, send
@@ -43,7 +43,7 @@ Stored = tuple[str | None, str | None]  # a stored payload: its JSON text, or it
 StorePayload = Callable[[RunRef], Stored]  # stores a run's own payload
 _RACES = 3  # writes that another call with the same key may win
 _TOKEN = 32  # characters of the token in a triggered run's key
-ORPHAN_PATIENCE = 10 * MINUTE  # how long an entry is kept without the run that its submitter was about to put
+ORPHAN_PATIENCE = HOUR  # how long an entry is kept without the run that its submitter was about to put
 
 
 class SameTime(Enum):

@@ -13,6 +13,7 @@ from quarterjack.domain.names import RunRef, fire_ref
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import DAY, SECOND, from_ms
 from quarterjack.errors import Conflict, InvalidInput, NotFound
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.sdk.views import Run
 from quarterjack.state.backfill import BackfillOrderWord, BackfillState
 from quarterjack.testing.process import work_off
@@ -287,7 +288,7 @@ def test_a_paused_backfill_starts_nothing_and_goes_on_where_it_was(scene: Scene)
     assert started.id is not None
     paused = scene.scheduler.pause_backfill("s", started.id)
     assert (paused.state, paused.under_way) == (BackfillState.PAUSED, 2)
-    scene.live(900)
+    scene.live(ORPHAN_PATIENCE // SECOND + 60)
     assert scene.started == []
     assert scene.entries(EntryKind.BACKFILL) == []
     assert scene.scheduler.pause_backfill("s", started.id).state is BackfillState.PAUSED

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.state.backfill import BackfillState
 from quarterjack.testing import Crash
@@ -115,7 +117,7 @@ def test_what_stays_unanswered_again_and_again_is_done_later(verb: str) -> None:
 def _everything_comes_to_rest(scene: Scene, where: str) -> None:
     look = Onlooker(scene)
     services, worker = scene.process(look), scene.worker(look)
-    for _ in range(16):
+    for _ in range(ORPHAN_PATIENCE // MINUTE + 6):
         scene.tick(services)
         scene.live(59, worker=worker)
         if not scene.entries(EntryKind.BACKFILL) and not scene.memory.messages():

@@ -12,6 +12,7 @@ from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.errors import AlreadyExists, InvalidInput, NotFound
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.sdk.session import over
 from quarterjack.testing import Crash
 
@@ -190,7 +191,7 @@ def test_dying_at_any_call_leaves_a_run_that_runs_once_or_none(*, before: bool) 
         scene = Scene()
         with pytest.raises(Crash):
             scene.owner(At(number, crash, before=before)).trigger("s", payload="hand")
-        scene.live(900)
+        scene.live(ORPHAN_PATIENCE // SECOND + 60)
         assert scene.payloads() == ["hand"] * len(scene.memory.runs("acme/s")), f"call {number}"
         assert scene.entries(EntryKind.RUN) == [], f"call {number}"
         seen.add(len(scene.given))

@@ -12,7 +12,9 @@ import pytest
 from quarterjack import Registry, RunState
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import EntryKind
+from quarterjack.domain.times import SECOND
 from quarterjack.errors import Conflict, InvalidInput, KeyReused
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE
 from quarterjack.testing import Crash, Harness
 
 from tests.support.scenes.world import NOON, Faults, World, at, crash
@@ -212,7 +214,7 @@ def test_a_submission_that_crashes_and_is_repeated_is_one_run(verb: str, moment:
     with pytest.raises(Crash):
         world.owner(faults.at(verb, **{moment: crash})).submit("note", 1, unique="k")
     world.scheduler.submit("note", 1, unique="k")
-    world.live(900)
+    world.live(ORPHAN_PATIENCE // SECOND + 60)
     assert set(payloads(world)) == {0, 1}
     assert len(world.memory.runs()) in (2, 3), "a run that has ended before the second call gave its key back"
     assert all(state is RunState.SUCCEEDED for state in states(world))
@@ -234,7 +236,7 @@ def test_a_follower_whose_submitter_crashes_starts_or_was_never_put(verb: str, m
     faults.at("submit_unique", before=ends).at(verb, **{moment: crash})
     with pytest.raises(Crash):
         world.owner(faults).submit("note", 2, unique="k", on_duplicate="after")
-    world.live(900)
+    world.live(ORPHAN_PATIENCE // SECOND + 60)
     assert world.scheduler.get_run(first.id).state is RunState.SUCCEEDED
     assert payloads(world) == (
         [1, 2] if (verb, moment) not in {("put", m) for m in MOMENTS} | {("submit_unique", "before")} else [1]
