@@ -52,7 +52,7 @@ def cancel_run(run: RunRow, context: FireContext) -> RunRow:
 
 
 def _cancel(run: RunRow, context: FireContext, ended: list[RunRow]) -> RunRow:
-    """The same without the wait for jobs that were leased before their instant: the cancelled rows are added to ``ended``."""
+    """Cancel a run and what is below it. The rows of all of them are added to ``ended``: their leases are not waited for."""
     run = end_run(run, context)
     ended.append(run)
     if run.is_terminal:
@@ -66,18 +66,17 @@ def _cancel_below(run: RunRow, context: FireContext, ended: list[RunRow]) -> Non
     if run.state is not RunState.CANCELLED and not run.cancel_requested:
         return
     maps = map_steps(requests_of(run, context.services))
-    cancel_all(run.ref, [*children(run, context.services).values()], maps, context, ended)
+    _cancel_all(run.ref, [*children(run, context.services).values()], maps, context, ended)
 
 
-def cancel_all(
-    parent: RunRef,
-    refs: Sequence[RunRef],
-    maps: Sequence[str],
-    context: FireContext,
-    ended: list[RunRow] | None = None,
-) -> None:
+def cancel_all(parent: RunRef, refs: Sequence[RunRef], maps: Sequence[str], context: FireContext) -> None:
     """Cancel those of a run's children, and of the items of its maps, that have not ended. Raises Conflict, Unavailable."""
-    ended = [] if ended is None else ended
+    _cancel_all(parent, refs, maps, context, [])
+
+
+def _cancel_all(
+    parent: RunRef, refs: Sequence[RunRef], maps: Sequence[str], context: FireContext, ended: list[RunRow]
+) -> None:
     looked = context.services.ledger.look(refs) if refs else BatchReadResult()
     for child in looked.found.values():
         if child.is_terminal:  # by a call that may have died before the children of the child
@@ -115,16 +114,13 @@ def _cancelled(refs: Sequence[RunRef], context: FireContext, ended: list[RunRow]
         if run.asked is not None or run.asked_before:  # it may have children of its own
             _cancel(run, context, ended)
             continue
-        now = run.end_time(context.clock())
-        waiting = run.state is not RunState.RUNNING
-        move = cancel(now=now, expires=now + context.services.retention) if waiting else request_cancel()
-        moves.append((run.ref, signed(move, actor_of(context))))
+        moves.append((run.ref, _cancellation(run, context)))
     answers = ledger.move_all(moves) if moves else {}
     return [*looked.unanswered, *(ref for ref, _ in moves if not answers.get(ref))]
 
 
 def ask_to_end(ref: RunRef, services: Services, clock: Clock) -> RunRow:
-    """The same for the overlap policy, which has no audit entry.
+    """Cancel a run for the overlap policy, without an audit entry, and leave what is below it to who ends it.
 
     The job of a run that was leased before its instant may still begin: see ``held_leases``.
     """
@@ -151,23 +147,25 @@ def end_children(run: RunRow, context: FireContext) -> None:
 
 
 def end_run(run: RunRow, context: FireContext) -> RunRow:
-    """The same with an audit entry, of which a process of the installation has none: that of the owner's call is for all.
-
-    ``run`` as it was just read.
-    """
+    """Cancel a run alone, with an audit entry of the owner; a process of the installation writes none. ``run`` as it was just read."""
     ref, services = run.ref, context.services
     for _ in range(_ROUNDS):
         if run.is_terminal or run.cancel_requested:
             return run
-        now = run.end_time(context.clock())
-        waiting = run.state is not RunState.RUNNING
-        move = cancel(now=now, expires=now + services.retention) if waiting else request_cancel()
         audit = None if context.caller.is_system else audit_entry(AuditAct.CANCEL, str(ref), context)
-        moved = services.ledger.move(ref, signed(move, actor_of(context)), audit)
+        moved = services.ledger.move(ref, _cancellation(run, context), audit)
         run = run_must_exist(ref, moved.run)
         if moved.applied:
             return run
     raise Conflict(f"run_id={str(ref)!r}: it changed {_ROUNDS} times meanwhile; cancel it again")
+
+
+def _cancellation(run: RunRow, context: FireContext) -> Transition:
+    """A run that waits is CANCELLED; the worker of one that is RUNNING is asked to end it."""
+    now = run.end_time(context.clock())
+    waits = run.state is not RunState.RUNNING
+    move = cancel(now=now, expires=now + context.services.retention) if waits else request_cancel()
+    return signed(move, actor_of(context))
 
 
 def hasten_run(run: RunRow, context: FireContext) -> RunRow:
