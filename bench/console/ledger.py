@@ -26,6 +26,7 @@ from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.historian.pages import write_pages
+from quarterjack.owner.app_versions import register
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.payload_types import payload_fit, payload_schema
 from quarterjack.stores.agenda import entry_put
@@ -40,6 +41,7 @@ from quarterjack.testing.memory.stream import StreamedTable
 from bench.console.read_units import CountedMemory
 
 TENANT, JOBS, TEAMS = "acme", 20, 20
+VERSION = "1.0"  # application version that is registered
 FAILING = 0.02  # of the runs, and of the schedules
 PERIODS = (MINUTE, 5 * MINUTE, HOUR, DAY)  # ms between the fires of a schedule
 KEPT = (1_000, 300, 100, 30)  # runs of it in the ledger
@@ -133,6 +135,7 @@ def large_ledger(size: LedgerSize) -> LargeLedger:
     scheduler = Scheduler(TENANT, services=memory.connect(), clock=clock, actor="bench@acme")
     made = _Maker(size, clock, memory, runs, scheduler)
     seconds = {name: _timed(getattr(made, name)) for name in ("schedules", "pipeline", "history", "dead", "audit")}
+    register(VERSION, 1.0, memory.connect(), clock())
     memory.reads.reset()
     return LargeLedger(size, clock, memory, scheduler, made.sample, seconds)
 

@@ -14,7 +14,7 @@ from quarterjack.web.authentication import KeyAccess
 from quarterjack.web.urls import name_in_url, run_in_url
 from starlette.routing import Mount, Route
 
-from bench.console.ledger import TENANT, LargeLedger
+from bench.console.ledger import TENANT, VERSION, LargeLedger
 
 KEY = "qjk_bench"
 PREVIEWS = ("/tenant/{holder}/revoke",)  # needs a grant that is there
@@ -24,6 +24,7 @@ QUERIES = {
     "/schedule/{name}/act": "do=pause",
     "/run/{run}/act": "do=replay",
     "/tenant/{holder}/act": "do=suspend",
+    "/version/{version}/act": "do=reassign",
     "/tenants/switch": f"to={TENANT}",
 }
 OF_PIPELINES = ("/schedule/{name}/task-stats",)  # pages whose schedule has tasks
@@ -78,6 +79,7 @@ def values_of(ledger: LargeLedger) -> Mapping[str, str]:
         "run": run_in_url(sample["run"]),
         "job": name_in_url(sample["job"]),
         "holder": name_in_url(TENANT),
+        "version": VERSION,
     }
 
 

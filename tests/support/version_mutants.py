@@ -109,4 +109,22 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "        if present.find(name) is not None:\n            return present\n",
         "",
     ),
+    (
+        "the console offers a version to who may not set it",
+        "console/pages/versions.py",
+        "if all(map(call.may, one.verbs)) and not",
+        "if not",
+    ),
+    (
+        "the console reassigns the runs of every version",
+        "console/pages/versions.py",
+        " if run.app_version == version]",
+        "]",
+    ),
+    (
+        "the console reassigns runs to any name",
+        "console/pages/versions.py",
+        '_taker(call, name, form.get("to"))',
+        'form.get("to", "")',
+    ),
 )

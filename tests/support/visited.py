@@ -23,7 +23,9 @@ def furnished(actor: Actor | None = None) -> Browser:
     scheduler, now = browser.scheduler, browser.harness.clock.now()
     scheduler.create_schedule("team/good", "greet", "*/5 * * * *", payload={"to": "Ada"}, tags={"team": "a"})
     scheduler.create_schedule("team/bad", "fail", "*/10 * * * *")
+    browser.harness.deploy("1.4")
     scheduler.submit("greet", {"to": "Eve"}, delay=7_200, idempotency_key="eve")
+    browser.harness.deploy("1.5")
     scheduler.backfill("team/good", now - timedelta(minutes=20), now, current=True, dry_run=False)
     for _ in range(4):
         browser.harness.advance(timedelta(minutes=5))

@@ -32,6 +32,7 @@ from quarterjack.console.pages import (
     run_actions,
     runs,
     tenants,
+    versions,
 )
 from quarterjack.console.pages.fires import calendar, firing, timeline
 from quarterjack.console.pages.pipelines import tasks
@@ -61,7 +62,7 @@ log = logging.getLogger(__name__)
 # Pages of a tenant. `/schedules/new` and `/schedules/act` stand before addresses with a name in their place.
 _TABLES = (
     *(overview, detail, form, actions, backfills, timeline, calendar, firing, runs, run_actions, tasks, answers, dead),
-    *(machinery, jobs, freeze, audit, tenants, access),
+    *(machinery, versions, jobs, freeze, audit, tenants, access),
 )
 _IN_TENANT = "/t/{tenant}"
 _SMALL, _LEVEL = 1_000, 6  # bytes that are not worth compressing; of gzip: the next levels take longer and gain 1 %

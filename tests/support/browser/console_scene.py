@@ -100,6 +100,8 @@ def _made() -> Browser:
     bob.backfill("sync/warehouse", now - timedelta(hours=9), now - timedelta(hours=6), current=True, dry_run=False)
     _tenants(browser)
     _workers(browser)
+    browser.harness.deploy("1.4")
+    browser.harness.deploy("1.5", share=0.1)
     return browser
 
 

@@ -85,21 +85,6 @@ def test_a_queue_is_shown_with_its_depth_its_workers_and_why_it_is_held() -> Non
     assert "?queue=default" in page
 
 
-def test_the_application_versions_are_shown_with_their_shares() -> None:
-    browser = Browser()
-    assert "Application versions" not in browser.get("workers")
-    browser.harness.deploy("1.4")
-    browser.harness.deploy("1.5", share=0.25)
-    page = browser.get("workers")
-    assert "Application versions" in page
-    assert "25.0 % of those that no later version gets" in page
-    assert "Attempts in 7 days" not in page
-    counted = browser.get("workers?attempts=yes")
-    assert '<th scope="col">Attempts in 7 days</th>' in counted
-    browser.scheduler.retire_application_version("1.5", to="1.4")
-    assert "starts its runs" in browser.get("workers")
-
-
 def test_workers_are_found_by_queue_and_job() -> None:
     browser = Browser()
     assert "quarterjack worker --jobs" in browser.get("workers")

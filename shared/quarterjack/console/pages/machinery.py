@@ -58,19 +58,7 @@ def show_workers(call: PageCall) -> Response:
         address=call.address("workers", **here, cursor=call.param("cursor")),
         more=call.further(page.cursor, "workers", **here),
         own_queue=OWN_QUEUE,
-        versions=part(call.scheduler.list_application_versions),
-        attempts=part(lambda: _attempts(call)) if call.param("attempts") == "yes" else None,
-        count=call.address("workers", **here, attempts="yes"),
     )
-
-
-def _attempts(call: PageCall) -> dict[str, tuple[int, int]]:
-    """The attempts of seven days by application version: begun, and failed."""
-    found = dict[str, tuple[int, int]]()
-    for day in call.scheduler.stats(by="version"):
-        begun, failed = found.get(day.version or "", (0, 0))
-        found[day.version or ""] = begun + day.attempts, failed + day.failed_attempts
-    return found
 
 
 def _workers(call: PageCall, given: dict[str, Any], *, stopped: bool) -> Page:

@@ -1,4 +1,4 @@
-"""Actions on one run: cancel, retry, reschedule, replay, redrive and dismiss; of a pipeline also: retry what failed, skip a task.
+"""Actions on one run: cancel, retry, reschedule, reassign, replay, redrive and dismiss; of a pipeline also: retry what failed, skip a task.
 
 Each is shown before it is done.
 """
@@ -39,7 +39,7 @@ class RunAction:
     states: tuple[RunState, ...]  # in which it is offered; the SDK decides
     verb: Verb  # that it needs
     do: Do
-    asks: str | None = None  # for a "payload", a time "at", a "task", or tasks to "skip"
+    asks: str | None = None  # for a "payload", a time "at", a "version", a "task", or tasks to "skip"
     one_off: bool = False  # offered for one-offs alone
     pipeline: bool = False  # offered for runs of pipelines alone
     danger: bool = False
@@ -79,6 +79,14 @@ RUN_ACTIONS: Mapping[str, RunAction] = {
         lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
         asks="at",
         one_off=True,
+    ),
+    "reassign": RunAction(
+        "Reassign",
+        "It is assigned to another application version, whose workers start it within a minute.",
+        _WAIT,
+        Verb.RETRY,
+        lambda scheduler, run_id, token, given: scheduler.reassign_run(run_id, **given).id,
+        asks="version",
     ),
     "repeat": RunAction(
         "Retry what failed",
@@ -158,11 +166,13 @@ def actions_of(call: PageCall, run: Run) -> Mapping[str, RunAction]:
     return {
         word: one
         for word, one in RUN_ACTIONS.items()
-        if run.state in one.states and _is_for(one, run) and call.may(one.verb, run.job)
+        if run.state in one.states and _is_for(call, one, run) and call.may(one.verb, run.job)
     }
 
 
-def _is_for(action: RunAction, run: Run) -> bool:
+def _is_for(call: PageCall, action: RunAction, run: Run) -> bool:
+    if action.asks == "version" and (run.app_version is None or not call.may(Verb.READ_INSTALLATION, some=True)):
+        return False
     return not (action.one_off and run.schedule) and (is_pipeline(run) or not action.pipeline)
 
 
@@ -193,14 +203,25 @@ def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInpu
         action=RUN_ACTIONS[word],
         word=word,
         run=run,
-        tasks=_choices(call, RUN_ACTIONS[word], run),
-        given={"payload": pretty(own.value) if own else "", "at": "", "token": "", "reason": "", "task": "", **form},
+        choices=_choices(call, RUN_ACTIONS[word], run),
+        given={
+            "payload": pretty(own.value) if own else "",
+            "at": "",
+            "token": "",
+            "reason": "",
+            "task": "",
+            "version": "",
+            **form,
+        },
         fault=fault,
     )
 
 
 def _choices(call: PageCall, action: RunAction, run: Run) -> Sequence[str]:
-    """Names of the tasks that the form offers."""
+    """Names of the tasks, or of the application versions, that the form offers."""
+    if action.asks == "version":
+        versions = call.scheduler.list_application_versions()
+        return [one.version_name for one in versions if one.moved_to is None and one.version_name != run.app_version]
     if not action.pipeline:
         return ()
     seen = call.scheduler.pipeline_run(run.id)
@@ -218,8 +239,8 @@ def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
     text = form.get(action.asks or "", "").strip()
     if action.asks == "at":
         return {"at": time_typed(text, "at")}
-    if action.asks == "task":
-        return {"task": text}
+    if action.asks in ("task", "version"):
+        return {action.asks: text}
     if action.asks == "skip":
         return {"skip": [name.removeprefix(_SKIPS) for name in form if name.startswith(_SKIPS)]}
     return {"payload": json_typed(text)} if text else {}
