@@ -62,6 +62,12 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "app_version=original.app_version) if payload",
     ),
     (
+        "a redrive as it was gets the latest version",
+        "owner/runs/redrive.py",
+        "            as_it_was=how.as_it_was,\n",
+        "",
+    ),
+    (
         "a run that runs is reassigned",
         "state/before_start.py",
         "    waiting = all_of(READY, NOT_CANCELLED)\n",

@@ -102,6 +102,7 @@ class DeadRunMethods(SchedulerBase):
         error_type: str | None = None,
         payload: Any = UNSET,
         allow_repeat: bool = False,
+        as_it_was: bool = False,
         dry_run: bool = False,
         rate: float = 50.0,
         limit: int | None = None,
@@ -114,7 +115,8 @@ class DeadRunMethods(SchedulerBase):
         At most ``rate`` runs a second and ``limit`` in all; ``stop`` (a ``threading.Event``) ends it early. Then, or after an
         error, call again: redriven runs are not on the list any more, and ``cursor`` skips runs that cannot be redriven. A
         ``dry_run`` writes nothing. ``on_progress`` is called after each run with the number read so far. A LOST run has delivery
-        "at_most_once" and may have done its work: it is repeated only with ``allow_repeat=True``.
+        "at_most_once" and may have done its work: it is repeated only with ``allow_repeat=True``. The new runs get the application
+        version that new runs get, or with ``as_it_was`` that of their originals; a run that was redriven already keeps the one it got.
         Raises InvalidInput, Unavailable; for a single run NotFound, Conflict (it did not fail for good, or is LOST) and
         AlreadyExists (it was redriven with another payload).
         """
@@ -124,6 +126,7 @@ class DeadRunMethods(SchedulerBase):
         else:
             self._access.check(Verb.REDRIVE, name)
         check_flag("dry_run", dry_run)
+        keeps = check_flag("as_it_was", as_it_was)
         filters = (name, schedule, since, until, error_type)
         if run_id is not None:
             _alone(run_id, filters)
@@ -139,6 +142,7 @@ class DeadRunMethods(SchedulerBase):
             context=self._context,
             dry_run=dry_run,
             allow_repeat=check_flag("allow_repeat", allow_repeat),
+            as_it_was=keeps,
             rate=checked_rate(rate, "runs"),
             stop=threading.Event() if stop is None else stop,
             on_progress=on_progress or (lambda handled: None),

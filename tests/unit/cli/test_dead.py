@@ -12,6 +12,7 @@ import pytest
 from quarterjack import Registry, Retry, Scheduler, Settings
 from quarterjack.aws import Client
 from quarterjack.errors import InvalidInput
+from quarterjack.owner.app_versions import register
 from quarterjack.services import connect, system_clock
 from quarterjack.testing.process import Hand, bury_all, make_worker
 
@@ -92,6 +93,17 @@ def test_redrive_one_then_all(say: Say, dead: list[str]) -> None:
     assert "2 are repeated, 0 cannot be" in say("dead", "redrive", "--job", "pay", "--rate", "1000")
     assert told(say, "dead", "list") == []
     assert again in say("dead", "list", "--include-redriven")
+
+
+def test_redrive_keeps_the_application_versions_if_asked_to(
+    say: Say, dead: list[str], local_settings: Settings
+) -> None:
+    """These runs were sent before there was a version."""
+    register("1.0", 1.0, connect(local_settings), system_clock())
+    for run_id, options, expected in ((dead[0], ["--as-it-was"], None), (dead[1], [], "1.0")):
+        (one,) = told(say, "dead", "redrive", run_id, *options)
+        (shown,) = told(say, "runs", "show", one["runs"][0]["redriven_as"])
+        assert shown["app_version"] == expected
 
 
 def test_redrive_tells_that_there_are_more(say: Say, dead: list[str]) -> None:

@@ -221,3 +221,29 @@ def test_each_act_is_offered_to_who_may_do_it() -> None:
         eve.send("/console/t/default/version/1.4/act", fields)
     assert latest(browser) == ("1.5", 1.0)
     assert assigned(browser) == ["1.4", "1.5"]
+
+
+def test_dead_runs_are_repeated_with_the_latest_version_or_their_own() -> None:
+    browser = Browser()
+    browser.harness.deploy("1.4")
+    dead = [browser.scheduler.submit("fail", {"a": number}).id for number in range(4)]
+    browser.harness.advance(5 * MINUTE)
+    browser.harness.deploy("1.5")
+    browser.confirm(of_run(dead[0], "/act?do=replay"), as_it_was="on")
+    browser.confirm(of_run(dead[0], "/act?do=replay"))
+    browser.confirm(of_run(dead[0], "/act?do=redrive"))
+    browser.confirm(of_run(dead[1], "/act?do=redrive"), as_it_was="on", payload='{"a": 1}')
+    (wrong, form) = (
+        browser.confirm(of_run(dead[2], "/act?do=redrive"), as_it_was="on", payload="{"),
+        'value="on" checked',
+    )
+    assert (wrong.status_code, form in wrong.text) == (422, True)
+    action, fields = post_form(browser.get("dead/redrive?job=fail"))
+    wrong = browser.send(action, {**fields, "payload": "{", "as_it_was": "on"})
+    assert (wrong.status_code, form in wrong.text) == (422, True)
+    answer = Browser(scheduler=browser.scheduler, longest=0.0).send(action, {**fields, "as_it_was": "on"})
+    while 'class="confirm"' in answer.text:  # the button that goes on keeps the word
+        answer = browser.send(*post_form(answer.text))
+    found = sorted((str(run.replay_of), str(run.app_version)) for run in browser.harness.runs() if run.replay_of)
+    first, *others = dead
+    assert found == sorted([(first, "1.4"), (first, "1.5"), (first, "1.5"), *((run, "1.4") for run in others)])

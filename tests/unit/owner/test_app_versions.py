@@ -13,9 +13,11 @@ from quarterjack.domain.tenants.app_versions import MOST_VERSIONS, AppVersion, A
 from quarterjack.errors import Conflict, Forbidden, InvalidInput, NotFound, Unavailable
 from quarterjack.job_packages import app_version_of
 from quarterjack.owner.app_versions import VersionRegistrar, register
+from quarterjack.sdk.views import Redriven
 from quarterjack.settings import Settings
 from quarterjack.stores.audit import audit_entry_of
 from quarterjack.stores.tenants.app_versions import OWNER
+from quarterjack.testing.process import bury_all
 
 from tests.support.scenes.world import Faults, World, fails
 
@@ -88,6 +90,25 @@ def test_all_ways_to_a_run_assign_the_latest_version_and_a_replay_takes_that_of_
     runs = [run for run in world.memory.runs() if run.backfill == filled.id]
     assert runs
     assert {run.app_version for run in runs} == {"1.1"}
+
+
+def test_dead_runs_are_redriven_with_the_latest_version_or_their_own() -> None:
+    world = world_with("1.0")
+    dead = [world.scheduler.submit("bad").id for _ in range(3)]
+    world.live(120)
+    bury_all(world.services, world.clock)
+    register("1.1", 1.0, world.services, world.clock())
+    world.clock.advance(timedelta(seconds=6))  # what a process remembers is over
+
+    def versions(done: Redriven) -> dict[str, str | None]:
+        return {one.id: world.scheduler.get_run(str(one.redriven_as)).app_version for one in done.runs}
+
+    assert versions(world.scheduler.redrive(dead[0])) == {dead[0]: "1.1"}
+    assert versions(world.scheduler.redrive(dead[0], as_it_was=True)) == {dead[0]: "1.1"}  # it was redriven already
+    assert versions(world.scheduler.redrive(dead[1], as_it_was=True)) == {dead[1]: "1.0"}
+    assert versions(world.scheduler.redrive(job="bad", as_it_was=True)) == {dead[2]: "1.0"}
+    with pytest.raises(InvalidInput, match="as_it_was='no': is neither True nor False"):
+        world.scheduler.redrive("acme/~nobody#once", as_it_was="no")  # type: ignore[arg-type]
 
 
 def test_a_retry_keeps_the_version() -> None:

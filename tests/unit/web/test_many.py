@@ -47,6 +47,25 @@ def _slower(api: Api) -> Any:
     return replace(api.app.state.front, longest=20.0)
 
 
+def test_a_repeat_gets_the_latest_application_version_or_that_of_the_original() -> None:
+    api = Api()
+    api.harness.deploy("1.0")
+    for _ in range(3):
+        api.post("/runs", {"job": "fail"}, 201)
+    api.harness.advance(minutes=5)
+    api.harness.deploy("1.1")
+    dead = [one["url_id"] for one in api.get("/dead?job=fail")["items"]]
+    kept = {"as_it_was": True}
+    assert api.post(f"/runs/{dead[0]}/replay", kept, 201)["app_version"] == "1.0"
+    assert api.post(f"/runs/{dead[0]}/replay", {}, 201)["app_version"] == "1.1"
+    done = [api.post("/dead/redrive", {"run": dead[0]})]
+    done += [api.post("/dead/redrive", {"run": dead[1], **kept}), api.post("/dead/redrive", {"job": "fail", **kept})]
+    repeats = [one["redriven_as"] for each in done for one in each["runs"]]
+    assert [api.harness.run(run).app_version for run in repeats] == ["1.1", "1.0", "1.0"]
+    for path in (f"/runs/{dead[0]}/replay", "/dead/redrive"):
+        assert api.problem("POST", path, {"as_it_was": "yes"})[1]["field"] == "as_it_was"
+
+
 def test_dead_runs_are_listed_redriven_and_purged() -> None:
     api = Api()
     runs = [api.post("/runs", {"job": "fail"}, 201) for _ in range(3)]

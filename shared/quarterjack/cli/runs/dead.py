@@ -65,11 +65,18 @@ def redrive(
     allow_repeat: Annotated[
         bool, typer.Option("--allow-repeat", help="Include LOST runs, which may have done their work.")
     ] = False,
+    as_it_was: Annotated[bool, typer.Option("--as-it-was", help="Keep the application versions of the runs.")] = False,
     dry_run: DryRun = False,
     **conditions: Any,
 ) -> None:
     """Repeat dead runs, each once. Ctrl-C ends it between two runs; the same command continues."""
-    conditions |= {"allow_repeat": allow_repeat, "dry_run": dry_run, "rate": rate, "limit": limit}
+    conditions |= {
+        "allow_repeat": allow_repeat,
+        "as_it_was": as_it_was,
+        "dry_run": dry_run,
+        "rate": rate,
+        "limit": limit,
+    }
     conditions |= payload_of(payload)
     with stop_on_signals() as stop, shell.progress("redriving") as advance:
         done = shell.scheduler.redrive(run_id, **conditions, stop=stop, on_progress=advance)

@@ -80,12 +80,12 @@ def redrive(call: PageCall) -> Response:
     """Repeat the runs for as long as a request may take; the answer has a button that continues."""
     form = call.form
     given, conditions = _filter(call, form)
-    text = form.get("payload", "").strip()
+    text, keeps = form.get("payload", "").strip(), form.get("as_it_was", "")
     try:
         payload = {"payload": json_typed(text)} if text else {}
         with call.in_time() as stop:
             cursor = cursor_of_url(form.get("cursor") or None)
-            done = call.acting().redrive(**conditions, **payload, cursor=cursor, stop=stop)
+            done = call.acting().redrive(**conditions, **payload, as_it_was=bool(keeps), cursor=cursor, stop=stop)
     except InvalidInput as problem:
         if problem.field.partition(".")[0] != "payload":
             raise
@@ -98,6 +98,7 @@ def redrive(call: PageCall) -> Response:
         wanted=_number(form.get("wanted")),
         cursor=cursor_in_url(done.cursor),
         payload=text,
+        as_it_was=keeps,
         reason=form.get("reason", ""),
     )
 
@@ -144,6 +145,7 @@ def _preview(call: PageCall, fault: InvalidInput | None) -> Response:
         checked=min(len(page.items), _CHECKED),
         failed=_not_repeated(call, page.items[:_CHECKED]),
         payload=words.get("payload", ""),
+        as_it_was=words.get("as_it_was", ""),
         fault=fault,
     )
 

@@ -211,6 +211,7 @@ def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInpu
             "reason": "",
             "task": "",
             "version": "",
+            "as_it_was": "",
             **form,
         },
         fault=fault,
@@ -231,7 +232,8 @@ def _choices(call: PageCall, action: RunAction, run: Run) -> Sequence[str]:
 def _changed(call: PageCall, run_id: str, given: Given) -> Given:
     """The keywords without a payload that equals the run's own: it need not be stored again, and a redrive finds it."""
     own = payload_of(call, call.scheduler.get_run(run_id)) if "payload" in given else None
-    return {} if own is not None and given["payload"] == own.value else given
+    is_own = own is not None and given["payload"] == own.value
+    return {field: value for field, value in given.items() if field != "payload" or not is_own}
 
 
 def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
@@ -243,7 +245,8 @@ def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
         return {action.asks: text}
     if action.asks == "skip":
         return {"skip": [name.removeprefix(_SKIPS) for name in form if name.startswith(_SKIPS)]}
-    return {"payload": json_typed(text)} if text else {}
+    payload = {"payload": json_typed(text)} if text else {}
+    return payload | ({"as_it_was": True} if form.get("as_it_was") and action.asks == "payload" else {})
 
 
 ROUTES = (

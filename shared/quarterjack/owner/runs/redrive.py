@@ -158,6 +158,7 @@ class Redriving:
     begin: Callable[[], None] = lambda: None  # before each replay; raises Throttled
     dry_run: bool = False  # check only, submit nothing
     allow_repeat: bool = False  # LOST runs too, although their jobs may have done their work
+    as_it_was: bool = False  # each keeps the application version of its original
     rate: float = 50.0  # runs a second at the most
     stop: StopSignal  # waits between two runs
     on_progress: Callable[[int], object] = lambda handled: None  # gets the number of runs handled so far
@@ -227,7 +228,15 @@ def _redrive(dead: DeadRunRow, run: RunRow, how: Redriving) -> DeadRunRow:
         return dead
     how.begin()
     try:
-        again = replay(run, ref, how.context, payload=how.payload, check=how.check, act=AuditAct.REDRIVE)
+        again = replay(
+            run,
+            ref,
+            how.context,
+            payload=how.payload,
+            check=how.check,
+            act=AuditAct.REDRIVE,
+            as_it_was=how.as_it_was,
+        )
     except AlreadyExists as problem:
         index.mark(dead, redriven_as=str(ref))
         raise AlreadyExists(

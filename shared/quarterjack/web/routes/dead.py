@@ -67,6 +67,7 @@ class RedriveRequest(DeadFilter):
 
     payload: Payload = Field(None, description="instead of their own")
     allow_repeat: Flag = Field(False, description="also LOST runs, which may have done their work")
+    as_it_was: Flag = Field(False, description="keep the application versions of the originals")
     cursor: str | None = Field(None, description="cursor of the previous answer", json_schema_extra=OPAQUE)
 
 

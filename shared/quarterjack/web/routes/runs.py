@@ -29,6 +29,7 @@ from quarterjack.web.fields import (
     QUEUE,
     ApiBody,
     ApiQuery,
+    Flag,
     IdempotencyKey,
     Moment,
     PageQuery,
@@ -125,7 +126,7 @@ class ReplayRequest(ApiBody):
     """The payload and the application version of the repeat."""
 
     payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
-    as_it_was: bool = Field(False, description="keep the application version of the original")
+    as_it_was: Flag = Field(False, description="keep the application version of the original")
 
 
 class ReassignRequest(ApiBody):
