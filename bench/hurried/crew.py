@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +48,22 @@ class Hurried:
         """Where a downstream that knows idempotency keys keeps one file a key."""
         return self.folder / "keyed"
 
-    def start(self, name: str, *arguments: str) -> LocalProcess:
-        environ = {**inherited(), **self.cloud.environment, **variables(self.settings)}
+    def start(self, name: str, *arguments: str, **changes: object) -> LocalProcess:
+        """``changes`` are fields of its settings. Without arguments: the same process again."""
+        if arguments:
+            self._began[name] = arguments, replace(self.settings, **changes)  # type: ignore[arg-type]  # a wrong field raises TypeError
+        given, settings = self._began[name]
+        environ = {**inherited(), **self.cloud.environment, **variables(settings)}
         environ |= {"PYTHONPATH": str(ROOT), "HURRY_LEASE": str(self.lease), "PYTHONUNBUFFERED": "1"}
-        given = arguments or self._arguments[name]
-        self._arguments[name] = given
         self.children[name] = LocalProcess(
             name, "bench.hurried", given, environ=environ, log=self.folder / f"{name}.log"
         )
         return self.children[name]
 
-    _arguments: dict[str, Sequence[str]] = field(default_factory=dict)
+    _began: dict[str, tuple[Sequence[str], Settings]] = field(default_factory=dict)
 
-    def start_worker(self, name: str = "worker-1", *, concurrency: int = 4) -> LocalProcess:
-        return self.start(name, "worker", "--jobs", WORK, "--concurrency", str(concurrency))
+    def start_worker(self, name: str = "worker-1", *, concurrency: int = 4, **changes: object) -> LocalProcess:
+        return self.start(name, "worker", "--jobs", WORK, "--concurrency", str(concurrency), **changes)
 
     def replace_ended(self) -> None:
         """Start what has crashed again."""

@@ -103,6 +103,15 @@ def spell(ctx: Context, payload: dict[str, Any]) -> None:
     say(payload, ctx, "end")
 
 
+@job("hurried.gated", retry=OFTEN)
+def gated(ctx: Context, payload: dict[str, Any]) -> None:
+    """Take until a file is there."""
+    say(payload, ctx, "begin")
+    while not Path(payload["gate"]).exists():
+        time.sleep(0.02)
+    say(payload, ctx, "end")
+
+
 class Witness:
     """What one attempt does in the world outside, and where it crashes."""
 

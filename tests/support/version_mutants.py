@@ -62,6 +62,12 @@ VERSION_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "app_version=original.app_version) if payload",
     ),
     (
+        "a worker that has just started is not seen for twenty seconds",
+        "worker/versions.py",
+        "(_FRESH if self._is_alive(version, now) else _ABSENT)",
+        "_FRESH",
+    ),
+    (
         "a redrive as it was gets the latest version",
         "owner/runs/redrive.py",
         "            as_it_was=how.as_it_was,\n",

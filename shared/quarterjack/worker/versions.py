@@ -10,7 +10,10 @@ from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.ports.services import Services
 from quarterjack.state.worker_record import WorkerRow
 
-_FRESH = 20 * SECOND  # age up to which the worker records are believed
+_FRESH = 20 * SECOND  # age up to which the worker records are believed that name a version
+_ABSENT = (
+    1 * SECOND
+)  # the same, where they do not: a run is offered again after a minute then, and a worker may have just started
 ALIVE = (
     10 * MINUTE
 )  # since the last record of a worker that counts: an idle Lambda environment writes none for five minutes
@@ -41,8 +44,11 @@ class VersionsSeen:
 
     def is_served(self, version: str, services: Services, now: int) -> bool:
         """Whether workers of a version have been there within ten minutes. Raises Unavailable."""
-        if not 0 <= now - self._at <= _FRESH:
+        if not 0 <= now - self._at <= (_FRESH if self._is_alive(version, now) else _ABSENT):
             self._seen, self._at = seen_versions(services, now), now
+        return self._is_alive(version, now)
+
+    def _is_alive(self, version: str, now: int) -> bool:
         return now - self._seen.get(version, 0) <= ALIVE
 
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from quarterjack import Registry
+from quarterjack import Registry, Run
 from quarterjack.daemon.own_version import own_version, registrar_of
 from quarterjack.daemon.worker_record import RecordKeeper, process_identity
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import InvalidInput
 from quarterjack.owner.app_versions import register
 from quarterjack.settings import Settings
-from quarterjack.state.worker_record import WorkerKind
+from quarterjack.state.worker_record import WorkerKind, owners
 from quarterjack.testing.process import Hand
 from quarterjack.worker.delivery.visibility import Heartbeat
 from quarterjack.worker.stages import Action, Outcome
@@ -126,6 +126,25 @@ def test_where_no_worker_of_its_version_is_there_it_is_offered_once_a_minute() -
     hand_of(world, "1.1").work()
     ended = world.scheduler.get_run(run.id)
     assert (ended.state, ended.reason) == ("SUCCEEDED", None)
+
+
+def test_a_worker_that_has_just_started_is_seen_by_the_others_within_a_second() -> None:
+    world, faults = world_of("1.0", "1.1"), Faults()
+    old = hand_of(world, "1.0", faults)
+    reads, waits = list[int](), list[Run]()
+    for _ in range(2):
+        waits += [world.scheduler.submit("pinned") for _ in range(5)]
+        assert set(whys(old.work())) == {"version_unserved"}
+        reads.append(faults.verbs().count("records"))
+    assert reads == [len(owners())] * 2, "the workers are asked for once a second"
+    keeps_record(world, "1.1")
+    world.clock.advance(timedelta(seconds=2))
+    later = world.scheduler.submit("pinned")
+    assert whys(old.work()) == ["other_version"]
+    world.clock.advance(timedelta(seconds=2))
+    hand_of(world, "1.1").work()
+    assert world.scheduler.get_run(later.id).state == "SUCCEEDED"
+    assert {world.scheduler.get_run(run.id).state for run in waits} == {"QUEUED"}
 
 
 def test_a_run_that_was_reassigned_starts_on_a_worker_of_the_other_version() -> None:
