@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.tenants.base import Tenant
     from quarterjack.sdk.tenants.erasing import ErasureCount, ErasureProgress
     from quarterjack.sdk.tenants.figures import TenantFigures
+    from quarterjack.sdk.tenants.moving import Ended, Loaded
     from quarterjack.sdk.tenants.tenants import Tenants
     from quarterjack.sdk.views import DeadRun, Page, Redriven, Run, RunTransition
     from quarterjack.sdk.waits.links import RunLink, SignalLink
@@ -60,11 +61,13 @@ __all__ = [
     "Context",
     "DeadRun",
     "Delivery",
+    "Ended",
     "ErasureCount",
     "ErasureProgress",
     "Grant",
     "JobView",
     "LinkState",
+    "Loaded",
     "LogLine",
     "LogPage",
     "Page",
@@ -125,6 +128,7 @@ _NAMES_BY_HOME = {
     "sdk.schedule_views": "Schedule",
     "sdk.tenants.erasing": "ErasureCount ErasureProgress",
     "sdk.tenants.figures": "TenantFigures",
+    "sdk.tenants.moving": "Ended Loaded",
     "sdk.tenants.base": "Tenant",
     "sdk.tenants.tenants": "Tenants",
     "sdk.submissions.many": "Submission SubmittedBatch SubmittedItem",

@@ -32,6 +32,7 @@ from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
 from tests.support.limit_mutants import LIMIT_MUTANTS, QUOTA_MUTANTS
 from tests.support.map_mutants import MAP_MUTANTS
+from tests.support.move_mutants import MOVE_MUTANTS
 from tests.support.parts import TURN
 from tests.support.permit_mutants import PERMIT_MUTANTS
 from tests.support.pipeline_mutants import PIPELINE_MUTANTS
@@ -84,6 +85,7 @@ VERSIONS = (
     "tests/unit/history/test_stats.py",
     "tests/unit/doctor/test_checks.py::test_runs_that_wait_for_a_version_without_workers",
 )
+MOVES = ("tests/unit/moving",)
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -1209,6 +1211,7 @@ MUTANTS = (
     *(Mutant(*each, WAITS) for each in WAIT_MUTANTS),
     *(Mutant(*each, MAPS) for each in MAP_MUTANTS),
     *(Mutant(*each, VERSIONS) for each in VERSION_MUTANTS),
+    *(Mutant(*each, MOVES) for each in MOVE_MUTANTS),
     *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
     *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
     *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),

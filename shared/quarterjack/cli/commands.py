@@ -68,6 +68,10 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Show the application versions, and choose the one that new runs are assigned to.", "installation.versions"
         ),
         "tenants": CommandEntry("Show and change tenants: their jobs, limits and grants.", "installation.tenants"),
+        "move": CommandEntry(
+            "Move a tenant to another installation: dump everything to a file, load it there, end the schedules here.",
+            "installation.moving",
+        ),
         "secrets": CommandEntry(
             "List, set and delete the secrets of the tenant (--tenant), which its runs read.", "installation.tenant"
         ),

@@ -71,6 +71,8 @@ class AuditAct(StrEnum):
     SET_VERSION = "set-version"  # an application version became the latest
     RETIRE_VERSION = "retire-version"
     REASSIGN = "reassign"  # a run to another application version
+    DUMP = "dump"  # asked for: everything of a tenant was written to a file
+    LOAD = "load"  # the file of a dump, and each thing that came from it
 
 
 AuditActWord = (
@@ -118,6 +120,8 @@ AuditActWord = (
         "set-version",
         "retire-version",
         "reassign",
+        "dump",
+        "load",
     ]
 )
 

@@ -164,6 +164,9 @@ OF_TENANTS: Mapping[str, Call] = {
     "secrets": _call(About.ALL, Verb.SECRETS),
     "set_secret": _call(About.ALL, Verb.SECRETS),
     "delete_secret": _call(About.ALL, Verb.SECRETS),
+    "dump": _call(About.ALL, Verb.DUMP),
+    "load": _call(About.INSTALLATION, Verb.LOAD),
+    "end_schedules": _call(About.ALL, Verb.PAUSE, when="`resume` to undo"),
 }
 FREE = frozenset(
     {"acting_as", "strictly", "tenant", "with_caller", "with_tenant"}

@@ -61,6 +61,8 @@ PUBLIC = {
     "Tenants",
     "ErasureCount",
     "ErasureProgress",
+    "Ended",
+    "Loaded",
     "PROGRAMMING_ERRORS",
     "Page",
     "Queue",

@@ -58,6 +58,10 @@ NOT_BY_HTTP = {
     "erase",
     "erasure",
     "count_erasure",
+    # A file of any size, and all schedules of a tenant: the command line's.
+    "dump",
+    "load",
+    "end_schedules",
 }
 
 

@@ -50,6 +50,8 @@ class Verb(StrEnum):
     READ_TENANT = "read-tenant"  # its profile, and its API keys without their texts
     GRANT = "grant"  # give and take the grants and API keys of one tenant
     SECRETS = "secrets"  # list, set and delete the secrets of one tenant; nobody reads them but its runs
+    DUMP = "dump"  # write everything of a tenant to a file, payloads too
+    LOAD = "load"  # put what such a file holds into the installation: a grant of the installation only
     MANAGE_TENANTS = "manage-tenants"  # create, set, suspend, resume, erase: a grant of the installation only
 
 
@@ -105,7 +107,7 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
     }
 )
 # Only the installation's grants give them.
-OF_INSTALLATION = frozenset({Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION})
+OF_INSTALLATION = frozenset({Verb.LOAD, Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION})
 
 
 @value(kw_only=True)
@@ -163,7 +165,7 @@ def principals_of(caller: Caller, identity: Callable[[], str]) -> tuple[str, ...
 
 def verbs_of(can: Iterable[str]) -> frozenset[Verb]:
     """The verbs of names of roles and verbs; names of a later release are passed over."""
-    return frozenset[Verb]().union(*map(_verbs_named, can))
+    return frozenset().union(*map(_verbs_named, can))
 
 
 @lru_cache(maxsize=1024)  # a profile may name anything
@@ -217,9 +219,7 @@ def missing_grant(tenant: str, principal: str, verb: Verb, job: str | None) -> M
 def without_admin(governance: Governance) -> Verb | None:
     """The verb that nobody would have for all jobs although grants are needed, so that nobody could give one any more; None: all is well.
 
-    A claimed actor alone is nobody: the identity of its process needs the grant, too.
-
-    Of the profile of the installation: of this one.
+    A claimed actor alone is nobody: the identity of its process needs the grant, too. Of the installation's profile: of this one.
     """
     of_installation = governance.tenant == INSTALLATION
     for verb in (Verb.GRANT, Verb.MANAGE_TENANTS) if of_installation else (Verb.GRANT,):

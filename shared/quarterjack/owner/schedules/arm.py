@@ -113,7 +113,9 @@ def _arm(
         act = act if resuming is None else AuditAct.RESUME
         if not _write(plan, head, remember(done), act, context):
             return None
-        _after(plan, context)
+        if plan.closed is not None:
+            withdraw(plan.closed, context)
+        send_first(plan.entry, context)
         return done
 
     return change(call, context, attempt)
@@ -201,7 +203,7 @@ def _plan(
     closed = None
     if previous is not None and previous.active_until is None:
         closed = replace(previous, active_until=t0, closed_by=ClosedBy.REPLACED)
-    new = _new_head(spec, kept, head, revision, now, stays_paused=stays_paused)
+    new = new_head(spec, kept, head, revision, now, stays_paused=stays_paused)
     return _Plan(
         head=new if resuming is None else resumed(new),
         closed=closed,
@@ -212,7 +214,7 @@ def _plan(
     )
 
 
-def _new_head(
+def new_head(
     spec: ScheduleSpec, kept: Head | None, head: Head | None, revision: Revision, now: int, *, stays_paused: bool
 ) -> Head:
     """The new head; the successor of a deleted schedule keeps nothing but the numbering."""
@@ -249,18 +251,16 @@ def _labelled(spec: ScheduleSpec, head: Head) -> Head:
     return replace(head, **{name: value for name, value in labels.items() if value is not None})
 
 
-def _after(plan: _Plan, context: FireContext) -> None:
-    """Withdraw the runs that the old revision claimed beyond its end; send the fires that are due before the next tick can.
+def send_first(entry: AgendaEntry | None, context: FireContext) -> None:
+    """Send the fires of a new chain that are due before the next tick can.
 
     Not what is due later: the next act of the owner would withdraw it, and its messages would come to the workers for nothing.
     """
-    if plan.closed is not None:
-        withdraw(plan.closed, context)
-    if plan.entry is None or plan.entry.due > context.clock() + SOON:
+    if entry is None or entry.due > context.clock() + SOON:
         return
     try:
-        failures = advance_chains([plan.entry], replace(context, ahead=SOON, reach=0)).agenda.failures
+        failures = advance_chains([entry], replace(context, ahead=SOON, reach=0)).agenda.failures
     except QuarterjackError as problem:  # the change is made; the next tick handles the entry
-        failures = ((plan.entry, problem),)
-    for entry, error in failures:
-        log.warning("create.left_to_tick", extra={"entry": entry.key, "error": str(error)})
+        failures = ((entry, problem),)
+    for left, error in failures:
+        log.warning("create.left_to_tick", extra={"entry": left.key, "error": str(error)})

@@ -19,8 +19,8 @@ from functools import partial
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.schedule import ChangeKind, ClosedBy, Head, Revision, ScheduleState
-from quarterjack.domain.times import MINUTE
-from quarterjack.errors import Conflict, ExpressionError, NotFound
+from quarterjack.domain.times import MINUTE, from_ms
+from quarterjack.errors import Conflict, ExpressionError, InvalidInput, NotFound
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import GOES, STAYS, FireContext, Handled, revision_of
 from quarterjack.fires.plan import end_of
@@ -43,15 +43,22 @@ def pause(
     reason: str | None = None,
     until: int | None = None,
     drain: bool = False,
+    at: int | None = None,
 ) -> Head:
     """Stop a schedule until it is resumed, by its owner or at ``until`` (UTC ms). Without a reason the caller's counts.
 
-    Pausing again finishes an interrupted pause, and sets its end anew.
+    Pausing again finishes an interrupted pause, and sets its end anew. With ``drain`` its fires may end ``at`` an instant ahead (UTC ms):
+    the chain goes on until then, and a resume before then begins there.
     """
     by = ClosedBy.DRAINED if drain else ClosedBy.PAUSED
-    return _close(
-        call, _Stop(state=ScheduleState.PAUSED, by=by, reason=reason or context.caller.reason, resume_at=until), context
+    stop = _Stop(
+        state=ScheduleState.PAUSED,
+        by=by,
+        reason=reason or context.caller.reason,
+        resume_at=until,
+        at=at if drain else None,
     )
+    return _close(call, stop, context)
 
 
 def delete(call: ScheduleCall, context: FireContext, *, drain: bool = False) -> Head:
@@ -68,6 +75,7 @@ class _Stop:
     by: ClosedBy  # the reason of the revision's end
     reason: str | None = None  # None keeps the present reason
     resume_at: int | None = None  # UTC ms at which the pause ends
+    at: int | None = None  # UTC ms at which its fires end; None: now
 
     @property
     def act(self) -> AuditAct:
@@ -92,7 +100,9 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
     def attempt(head: Head | None, remember: Callable[[ChangeResult], Record | None]) -> ChangeResult | None:
         seen = call.check(head, deleted=stop.state is ScheduleState.DELETED)
         revision = revision_of(seen, services)
-        closed = _closed(revision, stop.by, context.clock())
+        if stop.at is not None and stop.at <= context.clock():
+            raise InvalidInput("at", from_ms(stop.at), "has passed", "give an instant ahead")
+        closed = _closed(revision, stop.by, context.clock(), stop.at)
         done = stop.done(seen, context.clock(), partial(actor_of, context), changed=closed != revision)
         if done.change is ChangeKind.UNCHANGED:
             token = remember(done)
@@ -111,12 +121,13 @@ def _close(call: ScheduleCall, stop: _Stop, context: FireContext) -> Head:
     return change(call, context, attempt).head
 
 
-def _closed(revision: Revision, by: ClosedBy, now: int) -> Revision:
-    """The revision with its end set; an end stays, but a drain may become a full stop."""
+def _closed(revision: Revision, by: ClosedBy, now: int, at: int | None) -> Revision:
+    """The revision with its end set; an end stays, but a drain may become a full stop, at once if its end is ahead."""
     if revision.active_until is None:
-        return replace(revision, active_until=max(now, revision.active_from), closed_by=by)
+        return replace(revision, active_until=max(at or now, revision.active_from), closed_by=by)
     if revision.closed_by is ClosedBy.DRAINED and by is not ClosedBy.DRAINED:
-        return replace(revision, closed_by=by)
+        end = min(revision.active_until, max(now, revision.active_from))
+        return replace(revision, active_until=end, closed_by=by)
     return revision
 
 

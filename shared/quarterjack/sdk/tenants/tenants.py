@@ -31,13 +31,14 @@ from quarterjack.sdk.tenants.access import AccessMethods
 from quarterjack.sdk.tenants.base import Tenant, tenant_view
 from quarterjack.sdk.tenants.erasing import ErasureMethods
 from quarterjack.sdk.tenants.figures import FigureMethods
+from quarterjack.sdk.tenants.moving import MoveMethods
 
 UNSET: Any = object()  # default of an argument for which None is a value
 _NONE: Mapping[str, LimitValue | None] = {}  # limits that change
 _VERSIONS = 10**15  # larger than every version
 
 
-class Tenants(AccessMethods, ErasureMethods, FigureMethods):
+class Tenants(AccessMethods, ErasureMethods, FigureMethods, MoveMethods):
     """The tenants of an installation.
 
     A tenant needs no profile: without one it has the defaults of the installation, which are in the profile of ``"~installation"``,

@@ -25,6 +25,7 @@ from tests.support.scenes.granted import (
     REFUSED,
     Case,
     Installation,
+    at,
     is_refused,
 )
 
@@ -145,6 +146,9 @@ REGISTRY: list[tuple[str, tuple[object, ...], Verb, bool]] = [
     ("secrets", (OWN,), Verb.SECRETS, True),
     ("set_secret", (OWN, "token", "value"), Verb.SECRETS, True),
     ("delete_secret", (OWN, "token"), Verb.SECRETS, True),
+    ("dump", (OWN,), Verb.DUMP, True),
+    ("load", ("/nowhere",), Verb.LOAD, False),
+    ("end_schedules", (OWN, at(9_000)), Verb.PAUSE, True),
 ]
 
 
