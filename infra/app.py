@@ -60,6 +60,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "jobs": ("jobs", str),
     "requirements": ("requirements", str),
     "prefix": ("prefix", str),
+    "tables": ("tables", str),
     "memory": ("memory", int),
     "timeout-seconds": ("timeout", lambda text: Duration.seconds(int(text))),
     "max-concurrency": ("max_concurrency", int),

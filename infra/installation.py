@@ -19,6 +19,7 @@ from quarterjack.settings import DEFAULT_LOW_AGE, DEFAULT_PREFIX, DEFAULT_SHARDS
 from quarterjack.sqs.routing import WORK
 
 from .acknowledge import acknowledge_for
+from .figures import Figure, Source
 from .packaging.dependencies import AWS, BundleTarget
 
 LOW_AGE = Duration.seconds(DEFAULT_LOW_AGE)
@@ -32,6 +33,7 @@ class InstallationSettings:
     """Settings shared by tables, queues and functions. Two installations in one account differ in ``prefix``."""
 
     prefix: str = DEFAULT_PREFIX  # tables, queues and functions are called `<prefix>-…`
+    tables: str | None = None  # tables are called `<tables>-…` after a restore; None: as the rest
     shards: int = DEFAULT_SHARDS  # of a new agenda; it may only grow
     retention: Duration  # of ended runs in the ledger; whole days
     log_retention: logs.RetentionDays
@@ -53,21 +55,18 @@ class InstallationSettings:
     target: BundleTarget = AWS  # the platform of the bundles
 
     @property
+    def named_tables(self) -> dict[str, str]:
+        """The variable that names the tables, if they were restored under other names."""
+        return {} if self.tables is None else {"QUARTERJACK_TABLES": self.tables}
+
+    @property
     def metered(self) -> dict[str, str]:
         """The variables that name the jobs and tenants with metrics of their own."""
         said = {"QUARTERJACK_METRIC_JOBS": self.metric_jobs, "QUARTERJACK_METRIC_TENANTS": self.metric_tenants}
         return {name: ",".join(names) for name, names in said.items() if names}
 
     def __post_init__(self) -> None:
-        if not _PREFIX.fullmatch(self.prefix):
-            raise InvalidInput("prefix", self.prefix, "is not a name", "use 1 to 40 of a-z, 0-9 and -, a letter first")
-        if f"-{WORK.suffix}-" in f"{self.prefix}-":
-            raise InvalidInput(
-                "prefix",
-                self.prefix,
-                f"its queues could be mistaken for another installation's {WORK.suffix} queues",
-                "leave that word out",
-            )
+        self._check_names()
         if not 1 <= self.shards <= MOST_SHARDS:
             raise InvalidInput("shards", self.shards, "is out of range", f"use 1 to {MOST_SHARDS}")
         if not 1 <= self.stripes <= MOST_STRIPES:
@@ -87,6 +86,18 @@ class InstallationSettings:
         if self.retention_days < 1:
             raise InvalidInput("retention", self.retention_days, "is under a day", "use Duration.days(1) or more")
         self._check_archive()
+
+    def _check_names(self) -> None:
+        for field, name in (("prefix", self.prefix), ("tables", self.tables or self.prefix)):
+            if not _PREFIX.fullmatch(name):
+                raise InvalidInput(field, name, "is not a name", "use 1 to 40 of a-z, 0-9 and -, a letter first")
+        if f"-{WORK.suffix}-" in f"{self.prefix}-":
+            raise InvalidInput(
+                "prefix",
+                self.prefix,
+                f"its queues could be mistaken for another installation's {WORK.suffix} queues",
+                "leave that word out",
+            )
 
     def _check_archive(self) -> None:
         kept = None if self.archive_retention is None else self.archive_retention.to_days()
@@ -125,6 +136,14 @@ class InstallationSettings:
         for group in groups:
             why = "the streams of a log group are not known at deployment, and queues may be declared later"
             acknowledge_for(grantee, f"AwsSolutions-IAM5[Resource::{as_named}{group}:*]", why)
+
+    def table(self, suffix: str) -> str:
+        """The name of a table."""
+        return f"{self.tables or self.prefix}-{suffix}"
+
+    def measured(self, figure: Figure) -> str:
+        """The name of what a figure is about."""
+        return (self.table if figure.source is Source.TABLE else self.name)(figure.part)
 
     def name(self, suffix: str) -> str:
         return f"{self.prefix}-{suffix}"

@@ -58,6 +58,7 @@ class Quarterjack(GrantingConstruct):
         jobs: the package whose import registers the jobs, a folder with ``__init__.py`` or a ``.py`` file; relative to the
             working directory. What it requires stands in a ``requirements.txt`` in it or beside it, or in ``requirements``.
         prefix: tables, queues and functions are called ``<prefix>-…``; two installations in one account and region differ in it.
+        tables: how the names of the tables begin instead, after a restore: docs/how-to/restore.md.
         queues: the declared queues, each of which gets an SQS queue and a worker of its own. None: those that the package
             declares; to know them, a package whose text has ``Queue`` in it is imported (in another process), so what it
             imports must be installed where this runs. Else give them: ``queues=[Queue("reports", memory=2048)]``.
@@ -130,6 +131,7 @@ class Quarterjack(GrantingConstruct):
         jobs: str | Path,
         requirements: str | Path | None = None,
         prefix: str = DEFAULT_PREFIX,
+        tables: str | None = None,
         queues: Sequence[Queue] | None = None,
         memory: int = MEMORY,
         timeout: Duration = TIMEOUT,
@@ -181,6 +183,7 @@ class Quarterjack(GrantingConstruct):
         super().__init__(scope, construct_id)
         installation = InstallationSettings(
             prefix=prefix,
+            tables=tables,
             shards=shards,
             stripes=stripes,
             priorities=priorities,

@@ -59,6 +59,8 @@ def outputs_of(
         "DeadLetterQueueUrl": ("The queue of runs that ended dead", queues.dead.queue_url),
         "WorkerName": ("The function that runs the jobs", worker.function_name),
     }
+    if installation.tables is not None:
+        described["Tables"] = ("QUARTERJACK_TABLES for the SDK and the command line", installation.tables)
     if topic is not None:
         described["AlarmTopicArn"] = ("Subscribe to it to hear of alarms", topic.topic_arn)
     if store.archive_bucket is not store.bucket:

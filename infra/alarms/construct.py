@@ -119,7 +119,7 @@ class InstallationAlarms(Construct):
         return cloudwatch.Metric(
             namespace=str(figure.source),
             metric_name=figure.name,
-            dimensions_map={DIMENSIONS[figure.source]: self._installation.name(figure.part)},
+            dimensions_map={DIMENSIONS[figure.source]: self._installation.measured(figure)},
             statistic=figure.statistic,
             period=period,
         )

@@ -206,6 +206,7 @@ class ContainerWorkers(Construct):
             **common.variables(self._queue),
             "AWS_REGION": Aws.REGION,
             "QUARTERJACK_PREFIX": common.installation.prefix,
+            **common.installation.named_tables,
             "QUARTERJACK_RETENTION_DAYS": str(common.installation.retention_days),
             **common.queues.variables,
             **({} if low_share == LOW_SHARE else {"QUARTERJACK_LOW_SHARE": str(low_share)}),

@@ -78,7 +78,7 @@ class InstallationDashboard(Construct):
         return cloudwatch.Metric(
             namespace=str(figure.source),
             metric_name=figure.name,
-            dimensions_map={DIMENSIONS[figure.source]: self._installation.name(figure.part)},
+            dimensions_map={DIMENSIONS[figure.source]: self._installation.measured(figure)},
             statistic=figure.statistic,
             period=Duration.minutes(minutes),
             label=f"{figure.name} {figure.statistic}" if figure.statistic.startswith("p") else _label(figure),

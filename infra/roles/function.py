@@ -93,6 +93,7 @@ def _environment(installation: InstallationSettings, name: str) -> dict[str, str
         **installation.metered,
         **({} if installation.history else {"QUARTERJACK_HISTORY": "off"}),
         "QUARTERJACK_PREFIX": installation.prefix,
+        **installation.named_tables,
         "QUARTERJACK_RETENTION_DAYS": str(installation.retention_days),
         "QUARTERJACK_SHARDS": str(installation.shards),
         "POWERTOOLS_SERVICE_NAME": name,

@@ -207,8 +207,9 @@ class InstallationStore(Construct):
         numeric = table.range_type == "N"
         return dynamodb.Table(
             self,
-            table.suffix.capitalize(),
-            table_name=self._installation.name(table.suffix),
+            # Restored tables are other resources: the stack imports them, and lets go of the former ones.
+            f"{table.suffix.capitalize()}{self._installation.tables or ''}",
+            table_name=self._installation.table(table.suffix),
             partition_key=dynamodb.Attribute(name=table.hash_key, type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(
                 name=table.range_key, type=dynamodb.AttributeType.NUMBER if numeric else dynamodb.AttributeType.STRING

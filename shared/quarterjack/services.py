@@ -69,7 +69,10 @@ def connect(settings: Settings, *, backoff: BatchBackoff | None = None, stats: R
         return TableClient(dynamodb, settings.table(each.suffix), backoff=backoff, pool=pool())
 
     tables = DynamoTables({each: table(each) for each in TABLES}, batched=settings.claim_by == "partiql")
-    tenants, agenda = TenantStore(tables), Agenda(tables, shards=settings.shards, clock=system_clock)
+    tenants, agenda = (
+        TenantStore(tables),
+        Agenda(tables, shards=settings.shards, clock=system_clock, name=settings.tables_prefix),
+    )
     return Services(
         schedules=ScheduleStore(tables, tenants),
         ledger=Ledger(tables, retention=retention),

@@ -68,6 +68,9 @@ class Settings:
     """Names and endpoints of tables, queues and bucket, and limits of the processes. Most fields have a ``QUARTERJACK_*`` variable."""
 
     prefix: str = DEFAULT_PREFIX  # QUARTERJACK_PREFIX: the names of tables and queues are `<prefix>-…`
+    tables: str | None = (
+        None  # QUARTERJACK_TABLES: the names of the tables are `<tables>-…`, after a restore; None: the prefix
+    )
     tenant: str = DEFAULT_TENANT  # QUARTERJACK_TENANT: the tenant of the SDK's calls
     actor: str | None = None  # QUARTERJACK_ACTOR: actor recorded in the audit log; None: the IAM identity alone
     endpoint: str | None = None  # AWS_ENDPOINT_URL: a local cloud instead of AWS
@@ -139,9 +142,14 @@ class Settings:
         """The URL that was configured for a service; None leaves it to AWS's rules."""
         return (self.endpoints or {}).get(service, self.endpoint)
 
+    @property
+    def tables_prefix(self) -> str:
+        """How the names of the tables begin, before the hyphen."""
+        return self.tables or self.prefix
+
     def table(self, suffix: str) -> str:
         """The name of a table: ``schedules``, ``revisions``, ``agenda`` or ``runs``."""
-        return f"{self.prefix}-{suffix}"
+        return f"{self.tables_prefix}-{suffix}"
 
     def queue(self, suffix: str) -> str:
         """The name of an SQS queue: ``work``, ``work-<name>`` of a declared one, each with ``_<stripe>``, or ``dead``."""

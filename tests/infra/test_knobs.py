@@ -24,7 +24,17 @@ from infra import AlarmSettings, ApiSettings, Quarterjack
 from tests.support.parts import in_rotation
 from tests.support.templates import actions_of, statements
 
+_TABLE = "AWS::DynamoDB::Table"
 JOBS = Path(__file__).parent / "acme" / "jobs"
+
+
+def _dimensions(found: object) -> list[object]:
+    """Of all metrics of a template's alarms."""
+    if isinstance(found, list):
+        return [each for one in found for each in _dimensions(one)]
+    if not isinstance(found, dict):
+        return []
+    return [*found.get("Dimensions", ()), *(each for one in found.values() for each in _dimensions(one))]
 
 
 def worker(template: Template) -> dict[str, Any]:
@@ -282,6 +292,21 @@ def test_everything_goes_with_the_stack_if_that_is_wanted(with_knobs: Callable[.
     template.all_resources_properties("AWS::DynamoDB::Table", {"DeletionProtectionEnabled": False})
 
 
+def test_restored_tables_are_other_resources_of_the_stack(with_knobs: Callable[..., Template]) -> None:
+    before, after = (with_knobs(**knobs).to_json() for knobs in ({}, {"tables": "acme2"}))
+    tables = [
+        {key: each["Properties"]["TableName"] for key, each in template["Resources"].items() if each["Type"] == _TABLE}
+        for template in (before, after)
+    ]
+    assert sorted(tables[1].values()) == sorted(f"acme2-{table.suffix}" for table in TABLES)
+    assert not tables[0].keys() & tables[1].keys()
+    functions = [each["Properties"] for each in after["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+    variables = [each["Environment"]["Variables"] for each in functions if "QUARTERJACK_PREFIX" in str(each)]
+    assert {each["QUARTERJACK_TABLES"] for each in variables} == {"acme2"}
+    assert {"Name": "TableName", "Value": "quarterjack-runs"} not in _dimensions(after)
+    assert {"Name": "TableName", "Value": "acme2-runs"} in _dimensions(after)
+
+
 @in_rotation(of=6)
 def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> None:
     Quarterjack(stack, "Jobs", jobs=JOBS)
@@ -296,6 +321,7 @@ def test_two_installations_share_an_account_under_two_prefixes(stack: Stack) -> 
     [
         ({"prefix": "Acme"}, "prefix"),
         ({"prefix": "a" * 41}, "prefix"),
+        ({"tables": "Acme"}, "tables"),
         ({"shards": 0}, "shards"),
         ({"metric_jobs": ["a,b"]}, "metric_jobs"),
         ({"metric_tenants": ["a/b"]}, "metric_tenants"),

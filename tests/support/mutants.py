@@ -278,8 +278,8 @@ MUTANTS = (
     Mutant(
         "lease beyond the last attempt",
         "state/lease.py",
-        'if first else Compare("attempt", "<", max_attempts)',
-        'if first else Compare("fence", ">=", 0)',
+        'if first else all_of(Compare("attempt", "<", max_attempts), current)',
+        "if first else current",
         WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
     ),
     Mutant("lease of what has ended", "state/lease.py", _LEASE, _LEASE.replace(", startable", "")),
@@ -301,10 +301,12 @@ MUTANTS = (
         "a batch leases what others had",
         "state/lease.py",
         """    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
-    untouched = _NEVER_FENCED if first else Compare("attempt", "<", max_attempts)
+    current = Compare("fence", "<", seen_fence + EPOCH)
+    untouched = _NEVER_FENCED if first else all_of(Compare("attempt", "<", max_attempts), current)
 """,
         """    startable = Compare("fence", ">=", 0) if first else any_of(READY, abandoned(now)) if steal else READY
-    untouched = Compare("fence", ">=", 0) if first else Compare("attempt", "<", max_attempts)
+    current = Compare("fence", "<", seen_fence + EPOCH)
+    untouched = Compare("fence", ">=", 0) if first else all_of(Compare("attempt", "<", max_attempts), current)
 """,
     ),
     Mutant(

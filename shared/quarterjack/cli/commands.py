@@ -67,6 +67,9 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "versions": CommandEntry(
             "Show the application versions, and choose the one that new runs are assigned to.", "installation.versions"
         ),
+        "restore": CommandEntry(
+            "Reconcile tables that were restored to an earlier time, before the first tick.", "installation.restore"
+        ),
         "tenants": CommandEntry("Show and change tenants: their jobs, limits and grants.", "installation.tenants"),
         "move": CommandEntry(
             "Move a tenant to another installation: dump everything to a file, load it there, end the schedules here.",

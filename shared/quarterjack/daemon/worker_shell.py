@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from quarterjack.concurrency.pools import ThreadCache
 from quarterjack.daemon.worker_record import RecordKeeper
@@ -76,7 +76,12 @@ class WorkerShell:
         )
 
     def start(self) -> None:
-        """Heartbeats and deletions from now on; the worker's record is written beside them."""
+        """Heartbeats and deletions from now on; the worker's record is written beside them.
+
+        Raises Misconfigured if the tables were restored and are not reconciled: no run of them may start.
+        """
+        with suppress(Unavailable):
+            self.worker.services.agenda.layout()
         self.worker.threads.start("heartbeat", self._beat)
         self.worker.threads.start("deletions", self.worker.deletions.serve, self._ended)
         if self._keeper is not None:

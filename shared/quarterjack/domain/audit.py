@@ -70,6 +70,9 @@ class AuditAct(StrEnum):
     RESET_BREAKER = "reset-breaker"
     SET_VERSION = "set-version"  # an application version became the latest
     RETIRE_VERSION = "retire-version"
+    RESTORE = (
+        "restore"  # tables that were restored to an earlier time: the installation, and each schedule that begins anew
+    )
     REASSIGN = "reassign"  # a run to another application version
     DUMP = "dump"  # asked for: everything of a tenant was written to a file
     LOAD = "load"  # the file of a dump, and each thing that came from it
@@ -119,6 +122,7 @@ AuditActWord = (
         "reset-breaker",
         "set-version",
         "retire-version",
+        "restore",
         "reassign",
         "dump",
         "load",

@@ -12,6 +12,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import SECOND, stamp
 from quarterjack.values import value
 
+EPOCH = 1_000_000  # of a fence: the epochs of the run lie above it, its leases below
 MISSED = 60 * SECOND  # ms; a fire that is claimed, or starts, later than this after its time counts as missed
 
 
@@ -79,7 +80,7 @@ class RunRow:
     due: int  # UTC ms of the fire, or the time a one-off was submitted for
     not_before: int  # UTC ms before which no attempt may start
     created_at: int = 0  # UTC ms of the claim
-    fence: int = 0  # raised by every lease, never lowered
+    fence: int = 0  # raised by every lease, and by EPOCH or more by a restore of the tables; never lowered
     attempt: int = 0  # attempts begun
     max_attempts: int = 0  # as of the last lease
     lease_until: int | None = None  # UTC ms at which the present lease ends
@@ -131,6 +132,11 @@ class RunRow:
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def leases(self) -> int:
+        """How often it was leased."""
+        return self.fence % EPOCH
 
     @property
     def missed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from quarterjack.domain.policies import Delivery, Policies
-from quarterjack.domain.run import FailedAttemptRow, Failure, RunRow, RunState
+from quarterjack.domain.run import EPOCH, FailedAttemptRow, Failure, RunRow, RunState
 from quarterjack.domain.schedule import ClosedBy, Revision
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import SKEW, has_live_lease, last_renewal
@@ -52,6 +52,11 @@ def on_existing(run: RunRow, revision: int) -> OnExisting:
     return OnExisting.TAKE_OVER if run.revision <= revision and revivable else OnExisting.LEAVE
 
 
+def is_same_claim(run: RunRow, revision: int, backfill: str | None, fence: int) -> bool:
+    """Whether a message with these is of the present claim of a run, and of the epoch since the last restore."""
+    return (run.revision, run.backfill) == (revision, backfill) and run.fence < fence + EPOCH
+
+
 class OnRefusedLease(StrEnum):
     """What to do with a message whose lease was refused."""
 
@@ -74,16 +79,16 @@ class LeaseAnswer:
 
 
 def on_refused_lease(  # noqa: PLR0911 (a table of cases)
-    run: RunRow | None, *, revision: int, backfill: str | None = None, now: int, policies: Policies
+    run: RunRow | None, *, revision: int, backfill: str | None = None, fence: int = 0, now: int, policies: Policies
 ) -> LeaseAnswer:
-    """Why a lease was refused, read from the row that refused it."""
+    """Why a lease was refused, read from the row that refused it. ``revision``, ``backfill``, ``fence``: of the message."""
     if run is None:
         return LeaseAnswer(OnRefusedLease.DROP, "unknown_run")
     if run.is_terminal:
         return LeaseAnswer(OnRefusedLease.DROP, "ended")
     if run.revision != revision:
         return LeaseAnswer(OnRefusedLease.DROP, "other_revision")
-    if run.backfill != backfill:
+    if not is_same_claim(run, revision, backfill, fence):
         return LeaseAnswer(OnRefusedLease.DROP, "other_claim")
     running = run.state is RunState.RUNNING
     if has_live_lease(run, now):

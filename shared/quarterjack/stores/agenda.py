@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.tenants.agenda_layout import AgendaLayout, parse_places
 from quarterjack.domain.times import MINUTE, SECOND, stamp
-from quarterjack.errors import QuarterjackError, TooNew, Unavailable, Unreadable
+from quarterjack.errors import Misconfigured, QuarterjackError, TooNew, Unavailable, Unreadable
 from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
 from quarterjack.stores.rows import entry_of, entry_row, reads, shard_key
 from quarterjack.stores.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
@@ -37,18 +38,19 @@ class DuePage:
 class Agenda:
     """The durable to-do list of the tickers: entries by shard and due time, and a lock for each shard.
 
-    ``shards`` is the number of common shards that the settings ask for; ``clock`` gives UTC ms.
+    ``shards`` is the number of common shards that the settings ask for; ``clock`` gives UTC ms; ``name`` is the prefix of the tables.
     """
 
-    def __init__(self, tables: RowTables, *, shards: int, clock: Callable[[], int]) -> None:
-        self._tables, self._wanted, self._clock = tables, shards, clock
+    def __init__(self, tables: RowTables, *, shards: int, clock: Callable[[], int], name: str | None = None) -> None:
+        self._tables, self._wanted, self._clock, self.name = tables, shards, clock, name
         self._known: tuple[int, AgendaLayout] | None = None  # with the instant (UTC ms) before it was read
+        self._restores = False  # whether this process reconciles restored tables
         self._unread = 0  # when (UTC ms) it could not be read for a weight
 
     def layout(self, *, fresh: bool = False) -> AgendaLayout:
         """The shards, and what tenants have of their own, from the config item, which is made from the settings on first use.
 
-        What a process has read it believes for five minutes; tickers read it ``fresh``. Raises Unavailable.
+        What a process has read it believes for five minutes; tickers read it ``fresh``. Raises Unavailable, Misconfigured.
         """
         now, known = self._clock(), self._known
         if known is not None and not fresh and 0 <= now - known[0] < BELIEVED:
@@ -80,9 +82,35 @@ class Agenda:
         while True:
             config = self._tables.get("layout", AGENDA, **CONFIG)
             present = layout_of(config) if config else None
-            layout = (present or AgendaLayout(shards=0)).grown(self._wanted)
-            if layout == present or self._tables.write("raise_shards", layout_put(layout, present))[0]:
+            if self.is_restored(present) and not self._restores:
+                raise Misconfigured(
+                    f"the tables {self.name}-… were restored and are not reconciled; run `quarterjack restore plan`"
+                )
+            layout = (present or AgendaLayout(shards=0, tables=self.name)).grown(self._wanted)
+            if self._restores or layout == present:
                 return layout
+            if self._tables.write("raise_shards", layout_put(layout, present))[0]:
+                return layout
+
+    def is_restored(self, layout: AgendaLayout | None) -> bool:
+        """Whether a layout is that of other tables, from which these were restored."""
+        return layout is not None and None not in (self.name, layout.tables) and self.name != layout.tables
+
+    def restore(self) -> None:
+        """From now on this process works with tables that are not reconciled: it reconciles them."""
+        self._restores, self._known = True, None
+
+    def restored_layout(self) -> AgendaLayout | None:
+        """As it is stored, also of tables that are not reconciled; None: there is none."""
+        config = self._tables.get("layout", AGENDA, **CONFIG)
+        return layout_of(config) if config else None
+
+    def adopt(self, epoch: int) -> bool:
+        """Make the layout that of these tables, under an epoch; False if others changed it meanwhile."""
+        present = self.restored_layout()
+        layout = replace(present or AgendaLayout(shards=0), tables=self.name, epoch=epoch).grown(self._wanted)
+        self._known = None
+        return layout == present or self._tables.write("adopt", layout_put(layout, present))[0]
 
     def lock(self, shard: int, *, holder: str, now: int, until: int) -> bool:
         """Take a shard's lock ``until`` (UTC ms); False while another holder has it. A lock only saves duplicate work."""
@@ -139,12 +167,18 @@ class Agenda:
 @reads("layout of the agenda")
 def layout_of(row: Mapping[str, Any]) -> AgendaLayout:
     """The layout in the config item. Raises Unreadable, TooNew."""
-    return AgendaLayout(shards=int(row["shards"]), places=parse_places(row.get("places")))
+    return AgendaLayout(
+        shards=int(row["shards"]),
+        tables=None if row.get("tables") is None else str(row["tables"]),
+        epoch=int(row.get("epoch", 0)),
+        places=parse_places(row.get("places")),
+    )
 
 
 def layout_put(layout: AgendaLayout, present: AgendaLayout | None) -> RowWrite:
     """The write of a layout in place of the one that was read; None: there was none."""
-    row = {**CONFIG, "shards": layout.shards, "places": layout.places_as_text()}
+    row = {**CONFIG, "shards": layout.shards, "places": layout.places_as_text(), "tables": layout.tables}
+    row |= {"epoch": layout.epoch or None}
     if present is None:
         return RowWrite(table=AGENDA, row=row, only_if=Absent("shards"), kind="put")
     places = present.places_as_text()

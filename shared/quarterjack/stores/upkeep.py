@@ -65,6 +65,11 @@ class Upkeep:
         write = RowWrite(table=RUNS, row=run_key(ref) | {"relisted": now}, only_if=_ENDED)
         return self._tables.write("relist", write)[0]
 
+    def revised(self) -> Iterator[str]:
+        """The owners of all revisions, each once for each revision, read with strong consistency."""
+        rows = self._tables.scan("revised", REVISIONS, only=Compare("number", ">=", 1))
+        return (str(row["owner"]) for row in rows)
+
     # What still refers to a schedule or to its large payloads.
 
     def has_runs(self, owner: str) -> bool:

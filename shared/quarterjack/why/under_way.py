@@ -186,10 +186,10 @@ def attempts(facts: Facts, run: RunRow) -> Iterator[Sentence]:
         yield not_known(
             f"What became of {count(untold, 'attempt')} of {run.attempt} is not recorded: no row tells of it."
         )
-    given_back = run.fence - run.attempt - run.slices
+    given_back = run.leases - run.attempt - run.slices
     if given_back > 0:
         text = (
-            f"{given_back} of its {count(run.fence, 'lease')} ended without an attempt: the worker gave the run back."
+            f"{given_back} of its {count(run.leases, 'lease')} ended without an attempt: the worker gave the run back."
         )
         yield of_run(run, text, Cause.RELEASE)
 

@@ -28,6 +28,7 @@ SEARCHES = {
         "secrets list",
         "breakers list",
         "versions list",
+        "restore undecided",
     ),
 }
 
@@ -68,6 +69,7 @@ FRUITLESS = [
     ("dead redrive --job note", "no dead run matches"),
     ("versions list", "no worker has registered a version"),
     ("resend --all-tenants --dry-run", "no run should have a message in a queue now"),
+    ("restore undecided", "no run waits for a decision"),
     ("dead purge --job note --until -1h --yes", "no dead run matches"),
     ("audit list --actor nobody", "no audit entry matches"),
     ("export --prefix nothing", "no schedule matches"),

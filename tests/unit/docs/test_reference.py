@@ -236,6 +236,7 @@ def made_transitions() -> Iterator[Transition]:
         "instant": 1,
         "due": 1,
         "begun": False,
+        "seen_fence": 0,
     }
     for make in api.transition_makers().values():
         yield make(**{n: given[n] for n in arguments(make)})

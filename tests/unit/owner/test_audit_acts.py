@@ -209,6 +209,6 @@ def test_the_table_has_every_act() -> None:
     }  # see sdk/tenants, test_app_versions.py
     of_tenants |= {"grant", "revoke", "dump", "load"}  # the latter two: moving/test_round_trip.py
     by_others = {"complete", "retire", "deny"}  # the system does it, or it is no act
-    # Every call sends, or makes a link, and so has its entry: runs/test_resend.py, console/test_answer_links.py.
-    each_time = {"resend", "signal-link"}
+    # Every call sends, or makes a link, and so has its entry: runs/test_resend.py, restore/, console/test_answer_links.py.
+    each_time = {"resend", "restore", "signal-link"}
     assert told == set(map(str, AuditAct)) - by_others - of_tenants - each_time

@@ -173,7 +173,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     )  # about half: the ids of runs, and so whom acts meet, are new each time
     assert witness.entries.total() > ACTS / 3
     missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.entries}
-    elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend", "reassign", "dump", "load"} | {
+    elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend", "restore", "reassign", "dump", "load"} | {
         act for act in AuditAct if act.endswith(("-tenant", "-key", "-secret", "-breaker", "-version"))
     }
     of_flow = {act for act, where in witness.entries if "/flow#" in where}

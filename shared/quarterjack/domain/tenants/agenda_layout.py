@@ -43,6 +43,8 @@ class AgendaLayout:
     """The shards of the agenda, which tickers read all. It only grows, so that an older one still leads to a shard that they read."""
 
     shards: int  # how many there are
+    tables: str | None = None  # prefix of the tables that it was made or restored for; None: not known
+    epoch: int = 0  # of the last restore; 0: there was none
     places: Mapping[str, TenantPlace] = field(default_factory=dict)  # by tenant
 
     @cached_property
@@ -78,7 +80,7 @@ class AgendaLayout:
             what = f"is one of more than {MOST_PLACES} with a weight or shards of its own"
             raise InvalidInput("tenant", tenant, what, "take weight and agenda_shards from another tenant first")
         places = others if after.is_plain else {**others, tenant: after}
-        return AgendaLayout(shards=self.shards + new, places=places)
+        return replace(self, shards=self.shards + new, places=places)
 
     def places_as_text(self) -> str | None:
         """As it is stored; None: nobody has anything of its own. The reverse is ``parse_places``."""

@@ -170,7 +170,7 @@ def _was_here_before(run: RunRow) -> bool:
 
 def _may_be_listed(run: RunRow) -> bool:
     """Whether a run that has not ended may be in the list: a fire gets there by its first retry or slice."""
-    return kind_of(run) in _LISTED or run.state in _BETWEEN or run.fence > 1
+    return kind_of(run) in _LISTED or run.state in _BETWEEN or run.leases > 1
 
 
 def _was_never_open(first: RunChange) -> bool:

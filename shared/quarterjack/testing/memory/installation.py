@@ -64,6 +64,7 @@ _UNSTRIPED: Mapping[str | None, int] = {}
 class Memory:
     """An installation in memory. ``connect`` returns the services of one process; other methods read the tables for assertions.
 
+    ``name`` is the prefix of its tables.
     ``retention`` in ms. ``queues`` are names of declared queues, ``stripes`` their numbers of stripes, ``prioritised`` those
     with lanes (None: the default queue); a low run counts as normal after ``low_age`` ms.
     A read takes ``read_latency_ms`` of a ``ManualClock``; assigning to the attribute of that name changes it for all processes.
@@ -75,6 +76,7 @@ class Memory:
         self,
         clock: Clock,
         *,
+        name: str = "memory",
         retention: int = RETENTION,
         shards: int = SHARDS,
         queues: Iterable[str] = (),
@@ -86,7 +88,7 @@ class Memory:
         idle: Idle | None = None,
         read_latency_ms: int = 0,
     ) -> None:
-        self._limits = limits
+        self.name, self._limits = name, limits
         self._clock, self._retention, self._shards, self._idle = clock, retention, shards, idle
         self._lock = threading.RLock()
         self._latency = ReadLatency(clock, self._lock, read_latency_ms)
@@ -105,8 +107,8 @@ class Memory:
         self.stripes: dict[Stripe, MemoryQueue] = {}  # all work queues
         self._striped, self._prioritised, self._low_age = dict(stripes), set[str | None](), low_age
         laned = set(prioritised)
-        for name in (None, *queues):
-            self.add_queue(name, stripes=self._striped.get(name, 1), priorities=name in laned)
+        for queue in (None, *queues):
+            self.add_queue(queue, stripes=self._striped.get(queue, 1), priorities=queue in laned)
 
     @property
     def read_latency_ms(self) -> int:
@@ -154,7 +156,7 @@ class Memory:
             siblings=Siblings(tables, retention=self._retention),
             waits=Waits(tables, retention=self._retention),
             unique_keys=UniqueKeys(tables, retention=self._retention),
-            agenda=Agenda(tables, shards=self._shards, clock=self._clock),
+            agenda=Agenda(tables, shards=self._shards, clock=self._clock, name=self.name),
             work=MemoryWorkQueue(
                 calls,
                 self.stripes,

@@ -20,7 +20,7 @@ from quarterjack.errors import NotFound, TooNew, Unavailable
 from quarterjack.owner.backfill.control import refuse_stopped
 from quarterjack.state.backfill import unhurried
 from quarterjack.state.before_start import refuse, shadow, take_back
-from quarterjack.state.refusal import Refusal, deaths, refused_by
+from quarterjack.state.refusal import Refusal, deaths, is_same_claim, refused_by
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.transition import EndWords
 from quarterjack.worker.admission.overlap import acquire_turn
@@ -131,9 +131,9 @@ def _unfounded(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
 
 
 def _of_another_claim(received: ReceivedMessage) -> Outcome | None:
-    """The row was claimed anew since, or the message says what is not so; the row's own message is another one."""
+    """The row was claimed anew or restored since, or the message says what is not so; the row's own message is another one."""
     row, message = received.definition.row, received.message
-    if row is None or (row.revision, row.backfill) == (message.revision, message.backfill):
+    if row is None or is_same_claim(row, message.revision, message.backfill, message.fence):
         return None
     return Outcome.refused(ENDED) if row.is_terminal else Outcome.refused("other_claim")
 

@@ -72,6 +72,7 @@ def _lease_of(
     return lease(
         revision=ready.message.revision,
         backfill=ready.message.backfill,
+        seen_fence=ready.message.fence,
         now=max(now, ready.message.not_before),
         token=token,
         worker=worker.name,

@@ -170,7 +170,12 @@ def refused(  # noqa: PLR0911 (a table of cases)
     if run is None:
         return rejected(worker, ready.received, "unknown_run")
     answer = on_refused_lease(
-        run, revision=message.revision, backfill=message.backfill, now=now, policies=ready.policies
+        run,
+        revision=message.revision,
+        backfill=message.backfill,
+        fence=message.fence,
+        now=now,
+        policies=ready.policies,
     )
     match answer.action:
         case OnRefusedLease.DROP:

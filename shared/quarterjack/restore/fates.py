@@ -1,0 +1,214 @@
+"""What becomes of a run after its tables were restored to an earlier time: decided from its row and from the archive. Pure.
+
+    archive, row:       none                     waits or runs                          has ended
+    it ended            put, ended               ends as the archive says               stays
+    it began, no end    a fire: held             held                                   stays
+                        else: LOST
+    it was claimed      as above                 held, if its time is over              stays
+    nothing             (no run)                 held, if its time is over; else kept   stays
+
+A held run waits until FAR for its owner: ``hasten`` (``retry_run``) starts it, ``cancel`` (``cancel_run``) ends it. A fire without a row
+whose time is over is held, too, unless the archive knows its end.
+
+Each row that a restore decides on gets a fence of the restore's epoch: every lease, message and verdict of an earlier one is outdated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from quarterjack.domain.history.transition_line import TransitionLine
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import EPOCH, TERMINAL, RunRow, RunState
+from quarterjack.domain.times import DAY, HOUR
+from quarterjack.state.transition import (
+    Change,
+    Condition,
+    Transition,
+    all_of,
+    ending,
+    in_state,
+    same_fence,
+    same_revision,
+)
+from quarterjack.values import value
+
+UNTIL_DECIDED = 200 * 365 * DAY  # UTC ms: the ``not_before`` of a held run
+_HELD = "restored: "  # how the reason of a held run begins
+_SINCE = 1_767_225_600_000  # UTC ms: the epochs' hours count from 2026
+
+
+class UnknownEnd(StrEnum):
+    """Why a run is held; its reason has these words."""
+
+    BEGAN = "restored: it began, and its end is not known"
+    NO_TRACE = "restored: nothing tells whether it ran"
+
+
+class Fate(StrEnum):
+    """What becomes of a run."""
+
+    STAYS = "stays"  # nothing is written
+    KEPT = "kept"  # it waits for a later time
+    ENDS = "ends"  # as the archive says
+    HELD = "held"  # its owner decides
+    LOST = "lost"  # nobody can start it any more: its payload is in no table
+
+
+@value(kw_only=True)
+class FateOfRun:
+    """The fate of one run."""
+
+    fate: Fate
+    why: str = ""
+
+
+_STAYS = FateOfRun(fate=Fate.STAYS)
+
+
+def next_epoch(present: int, now: int) -> int:
+    """The epoch of a restore that begins now (UTC ms): later than the ``present`` one, and than one that the tables have forgotten."""
+    return max(present + 1, (now - _SINCE) // HOUR)
+
+
+def lifted(fence: int, epoch: int) -> int:
+    """A fence as it is in an epoch."""
+    return epoch * EPOCH + fence % EPOCH
+
+
+def is_held(run: RunRow) -> bool:
+    """Whether a run waits for its owner's decision since a restore."""
+    return run.state is RunState.RETRYING and run.not_before >= UNTIL_DECIDED and (run.reason or "").startswith(_HELD)
+
+
+def latest(one: TransitionLine | None, other: TransitionLine) -> TransitionLine:
+    """The later of two transitions of one run."""
+    return other if one is None or one.order <= other.order else one
+
+
+def decide(  # noqa: PLR0911 (a table of cases)
+    row: RunRow | None, line: TransitionLine | None, *, epoch: int, until: int
+) -> FateOfRun:
+    """``line``: the run's last transition in the archive up to ``until`` (UTC ms), when the restore began. One of both is given."""
+    if line is not None and line.after is None:  # removed, or its retention is over
+        return _STAYS
+    if row is not None and (row.fence // EPOCH == epoch or (row.is_terminal and not row.unstarted)):
+        return _STAYS
+    if line is not None and line.after in TERMINAL:
+        same = row is not None and row.state is line.after
+        return _STAYS if same else FateOfRun(fate=Fate.ENDS, why=f"{line.after} at the archive's word")
+    if row is None:
+        assert line is not None
+        began = line.fence > 0
+        if line.ref.is_fire and line.backfill is None:
+            return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN if began else UnknownEnd.NO_TRACE)
+        return FateOfRun(fate=Fate.LOST, why="restored: its payload is in no table")
+    if row.is_terminal:  # refused before its start; a backfill, or its schedule, may claim it
+        return _STAYS if line is None or not line.fence else FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN)
+    if row.state is RunState.RUNNING or (line is not None and line.fence > row.fence):
+        return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN)
+    if row.not_before > until and (row.wake_at is None or row.state is not RunState.PARKED or row.wake_at > until):
+        return FateOfRun(fate=Fate.KEPT)
+    return FateOfRun(fate=Fate.HELD, why=UnknownEnd.NO_TRACE)
+
+
+def hold(run: RunRow, *, epoch: int, why: str) -> Transition:
+    """A run as it was read waits for its owner's decision; all attempts are left to it."""
+    fence = lifted(run.fence, epoch)
+    changes: dict[str, Change] = {
+        "state": RunState.RETRYING,
+        "not_before": UNTIL_DECIDED,
+        "fence": fence,
+        "attempt": 0,
+        "reason": why,
+        "unstarted": None,
+        "lease_until": None,
+        "lease_token": None,
+        "ended_at": None,
+        "ttl": None,
+    }
+    return _restored("hold", RunState.RETRYING, run, fence, changes)
+
+
+def keep(run: RunRow, *, epoch: int) -> Transition:
+    """A run as it was read waits for its own time; what was sent for it before is outdated."""
+    fence = lifted(run.fence, epoch)
+    return _restored("keep", run.state, run, fence, {"fence": fence})
+
+
+def end_as(run: RunRow, line: TransitionLine, *, epoch: int, retention: int) -> Transition:
+    """A run as it was read ends as the archive says."""
+    assert line.after is not None
+    fence, ended = lifted(max(run.fence, line.fence), epoch), line.ended_at or line.at
+    more: dict[str, Change] = {"fence": fence, "attempt": line.attempt, "unstarted": None, "worker": line.worker}
+    more |= {"started_at": line.started_at, "leased_at": line.leased_at, "error_type": line.error_type}
+    return ending(
+        "end_restored",
+        line.after,
+        _as_read(run),
+        now=ended,
+        expires=max(ended, run.due) + retention,
+        reason=line.reason,
+        more=more,
+        already=all_of(in_state(line.after), same_fence(fence)),
+    )
+
+
+def _restored(name: str, to: RunState, run: RunRow, fence: int, changes: dict[str, Change]) -> Transition:
+    return Transition(
+        name=name, to=to, guard=_as_read(run), changes=changes, already=all_of(in_state(to), same_fence(fence))
+    )
+
+
+def _as_read(run: RunRow) -> Condition:
+    return all_of(in_state(run.state), same_revision(run.revision), same_fence(run.fence))
+
+
+def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int, last: int | None = None) -> RunRow:
+    """The row of a run that only the archive knows. ``last``: UTC ms of the last of the missed fires that it stands for."""
+    due, fence = line.due or line.created_at or line.at, lifted(line.fence, epoch)
+    common: dict[str, Any] = {
+        "ref": line.ref,
+        "revision": line.revision,
+        "job": line.job,
+        "due": due,
+        "created_at": line.created_at or line.at,
+        "fence": fence,
+        "started_at": line.started_at,
+        "leased_at": line.leased_at,
+        "worker": line.worker,
+        "backfill": line.backfill,
+        "replay_of": line.replay_of,
+    }
+    match decision.fate:
+        case Fate.HELD:
+            return RunRow(state=RunState.RETRYING, not_before=UNTIL_DECIDED, reason=decision.why, **common)
+        case Fate.LOST:
+            return RunRow(state=RunState.LOST, not_before=due, reason=decision.why, ended_at=until, **common)
+    assert line.after is not None
+    return RunRow(
+        state=line.after,
+        not_before=line.not_before or due,
+        attempt=line.attempt,
+        reason=line.reason,
+        ended_at=line.ended_at or line.at,
+        skipped=line.skipped if last is not None else None,
+        skipped_until=last,
+        **common,
+    )
+
+
+def held_fire(ref: RunRef, *, revision: int, job: str, due: int, epoch: int, now: int) -> RunRow:
+    """The row of a fire of which nothing tells whether it ran."""
+    return RunRow(
+        ref=ref,
+        state=RunState.RETRYING,
+        revision=revision,
+        job=job,
+        due=due,
+        not_before=UNTIL_DECIDED,
+        created_at=now,
+        fence=epoch * EPOCH,
+        reason=UnknownEnd.NO_TRACE,
+    )

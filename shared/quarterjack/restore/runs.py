@@ -1,0 +1,130 @@
+"""The runs of a restore: every run that the archive knows since the restored time, and every row that has not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from quarterjack.domain.history.transition_line import TransitionLine
+from quarterjack.domain.names import RunRef
+from quarterjack.domain.run import RunRow, RunState
+from quarterjack.errors import Unavailable
+from quarterjack.fires.context import FAR, FireContext, find_revision
+from quarterjack.fires.plan import timetable_of
+from quarterjack.owner.runs.submit import entry_of, put_entry, wait_timer
+from quarterjack.ports.services import Services
+from quarterjack.restore.fates import Fate, FateOfRun, decide, end_as, hold, keep, row_of
+from quarterjack.restore.steps import Known, Restore, RestoreStep, StepKind, must
+from quarterjack.state.transition import Transition
+from quarterjack.timing import fires
+
+SEGMENTS = 8  # parts of the ledger, read side by side
+_BATCH = 100  # rows of one read
+_KINDS = {
+    Fate.ENDS: StepKind.END_RUN,
+    Fate.HELD: StepKind.HOLD_RUN,
+    Fate.KEPT: StepKind.KEEP_RUN,
+    Fate.LOST: StepKind.LOSE_RUN,
+}
+
+
+def open_runs(services: Services) -> Iterator[RunRow]:
+    """All runs that have not ended, read strongly."""
+    parts = dict.fromkeys(range(SEGMENTS), "")
+    while parts:
+        page, parts = services.upkeep.unfinished(parts, segments=SEGMENTS)
+        refs = [run.ref for run in page]
+        for start in range(0, len(refs), _BATCH):
+            yield from _read(refs[start : start + _BATCH], services).values()
+
+
+def run_steps(restore: Restore, known: Known, context: FireContext) -> Iterator[RestoreStep]:
+    """The steps of all runs."""
+    refs = sorted(known)
+    for start in range(0, len(refs), _BATCH):
+        rows = _read(refs[start : start + _BATCH], context.services)
+        for ref in refs[start : start + _BATCH]:
+            yield from _steps_of(ref, rows.get(ref), known[ref], restore, context)
+    for row in open_runs(context.services):
+        if row.ref not in known:
+            yield from _steps_of(row.ref, row, None, restore, context)
+
+
+def _read(refs: Sequence[RunRef], services: Services) -> Mapping[RunRef, RunRow]:
+    answer = services.ledger.look(refs)
+    if answer.unanswered:
+        raise Unavailable(f"run {min(answer.unanswered)} could not be read; run it again")
+    return answer.found
+
+
+def _steps_of(
+    ref: RunRef, row: RunRow | None, line: TransitionLine | None, restore: Restore, context: FireContext
+) -> Iterator[RestoreStep]:
+    if row is not None and _is_of_backfill(row, line):
+        return
+    decision = decide(row, line, epoch=restore.epoch, until=restore.until)
+    if decision.fate is Fate.STAYS or (decision.fate is Fate.KEPT and row is not None and _is_of_chain(row)):
+        return
+    apply = partial(_apply, row, line, decision, restore, context)
+    yield RestoreStep(kind=_KINDS[decision.fate], target=str(ref), why=decision.why, apply=apply)
+
+
+def _is_of_backfill(row: RunRow, line: TransitionLine | None) -> bool:
+    """Whether the pause of its backfill takes it back."""
+    return row.state is RunState.QUEUED and row.backfill is not None and (line is None or not line.fence)
+
+
+def _is_of_chain(row: RunRow) -> bool:
+    """Whether the schedule's new revision takes it over."""
+    return row.state is RunState.QUEUED and row.ref.is_fire and row.backfill is None
+
+
+def _apply(
+    row: RunRow | None, line: TransitionLine | None, decision: FateOfRun, restore: Restore, context: FireContext
+) -> None:
+    services = context.services
+    if row is None:
+        assert line is not None
+        _put(line, decision, restore, services)
+        return
+    if decision.fate is Fate.KEPT:
+        _put_timer(row, services, restore)
+    must([services.ledger.move(row.ref, _move_of(row, line, decision, restore, services)).applied], str(row.ref))
+
+
+def _move_of(
+    row: RunRow, line: TransitionLine | None, decision: FateOfRun, restore: Restore, services: Services
+) -> Transition:
+    match decision.fate:
+        case Fate.KEPT:
+            return keep(row, epoch=restore.epoch)
+        case Fate.ENDS:
+            assert line is not None
+            return end_as(row, line, epoch=restore.epoch, retention=services.retention)
+        case _:
+            return hold(row, epoch=restore.epoch, why=decision.why)
+
+
+def _put(line: TransitionLine, decision: FateOfRun, restore: Restore, services: Services) -> None:
+    last = _last_missed(line, services) if line.skipped else None
+    run = row_of(line, decision, epoch=restore.epoch, until=restore.until, last=last)
+    answer = services.ledger.claim([run])
+    if run.ref not in answer.created and run.ref not in answer.existing:
+        raise Unavailable(f"run {run.ref} was not accepted; run it again")
+
+
+def _last_missed(line: TransitionLine, services: Services) -> int | None:
+    """The last of the missed fires that a row stood for (UTC ms), counted from the first; None: its revision is gone."""
+    revision = find_revision(line.ref.owner, line.revision, services)
+    if revision is None or line.due is None or not line.skipped:
+        return None
+    return next(islice(fires(timetable_of(revision), line.due - 1, FAR), line.skipped - 1, None), None)
+
+
+def _put_timer(row: RunRow, services: Services, restore: Restore) -> None:
+    """The agenda may be of an earlier time than the run."""
+    parked = row.state is RunState.PARKED
+    entry = wait_timer(row, services, restore.until) if parked else entry_of(row, services, restore.until)
+    put_entry(replace(entry, created_at=restore.until), services)
