@@ -26,6 +26,7 @@ from tests.support.arguments import number, seconds
 from tests.support.histories.capped import Capped
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
+from tests.support.histories.ended import Ended
 from tests.support.histories.exclusive import Exclusive
 from tests.support.histories.explained import Explained
 from tests.support.histories.filling import Filling
@@ -72,6 +73,7 @@ ALONE: dict[str, type[History]] = {
     "parked": Parked,
     "pipelines": Pipelines,
     "versions": Versions,
+    "ended": Ended,
 }
 CLASSES: tuple[Faults, ...] = (
     HOSTILE,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from quarterjack import Rule, Tenants
+from quarterjack.auditor.audit import audit
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
 from quarterjack.testing import Crash, Harness
@@ -144,6 +145,17 @@ def _between(run: str, after: datetime, upto: datetime) -> bool:
     return after.timestamp() < due <= upto.timestamp()
 
 
+def test_the_auditor_leaves_a_schedule_alone_whose_end_is_ahead(unmoved: list[str]) -> None:
+    there, here = pair()
+    there.tenants.end_schedules(TENANT, BORDER)
+    report = vars(audit(there.memory.connect(), clock=there.clock))
+    counted = ("schedules", "quarantined", "tidied")  # the entry that the pause of `waits` has left
+    assert {name: n for name, n in report.items() if n and name not in counted} == {}
+    there.advance(minutes=30)
+    assert started(there) == [run for run in unmoved if _between(run, START, BORDER)]
+    assert here.memory.heads() == []
+
+
 def test_an_instant_that_is_too_near_is_refused() -> None:
     there, _ = pair()
     with pytest.raises(InvalidInput, match=r"at=.*: is not 30 s ahead; give one that is ahead"):
@@ -155,8 +167,9 @@ def test_a_pause_at_once_goes_before_an_end_that_is_ahead() -> None:
     there, _ = pair()
     there.tenants.end_schedules(TENANT, BORDER)
     there.scheduler.pause_schedule("cron")
-    before = len([run for run in started(there) if "/cron#" in run])
+    before, claimed = (len([run for run in found if "/cron#" in run]) for found in (started(there), fires(there)))
     there.advance(minutes=30)
+    assert len([run for run in fires(there) if "/cron#" in run]) == claimed  # the chain has ended, too
     assert len([run for run in started(there) if "/cron#" in run]) == before == 2
     assert len([run for run in started(there) if "/rate#" in run]) == 13
 
