@@ -103,7 +103,11 @@ def judge(shop: Restored, before: Counter[str], known: dict[str, RunState], unti
         assert any(run.due > until + MINUTE for run in shop.memory.runs(head.owner)), head
 
 
-@pytest.mark.parametrize("seed", range(12))
+_MORE = [pytest.param(seed, marks=pytest.mark.check) for seed in range(4, 20)]
+_MANY = [pytest.param(seed, marks=pytest.mark.proof) for seed in range(100, 160)]
+
+
+@pytest.mark.parametrize("seed", [*range(4), *_MORE, *_MANY])
 def test_each_table_is_of_another_time(seed: int) -> None:
     shop, point = lost(seed)
     known = known_states(shop)
