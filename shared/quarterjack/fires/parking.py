@@ -210,15 +210,16 @@ def notify_waiting(
     return woken or run
 
 
-def tell_end(run: RunRow, services: Services, clock: Clock) -> None:
+def tell_end(run: RunRow, services: Services, clock: Clock, *, again: bool = True) -> None:
     """Tell those that wait for the end of a run: its parent, and the run that follows it under its unique key.
 
-    Whoever ends a run calls it before it lets go of what would bring the end back: message, letter, agenda entry. Raises Unavailable.
+    Whoever ends a run calls it before it lets go of what would bring the end back: message, letter, agenda entry. ``again``: what it has
+    may have been somebody else's, who told the end in part. Raises Unavailable.
     """
     if run.parent is not None and run.child_no is not None:
         parent = parse_run_id(run.parent)
         end = run if run.is_terminal else services.ledger.read(run.ref) or run
-        if _is_numbered(run) and _told_its_window(end, services, clock):
+        if _is_numbered(run) and _told_its_window(end, services, clock, again=again):
             return
         chunk = services.waits.mark_ended(parent, run.child_no, clock(), _mark(end))
         waiting = notify_waiting(parent, services, clock, chunk=chunk, ended=run.child_no)
@@ -235,14 +236,14 @@ def _is_numbered(run: RunRow) -> bool:
     return "/~map-" in run.ref.owner and run.ref.owner.endswith(f":{run.child_no:05d}")
 
 
-def _told_its_window(run: RunRow, services: Services, clock: Clock) -> bool:
+def _told_its_window(run: RunRow, services: Services, clock: Clock, *, again: bool) -> bool:
     """Whether a run that has ended is an item of a map, whose window was told, and its parent if that was all. Raises Unavailable."""
     from quarterjack.fires.windows.advance import item_ended  # noqa: PLC0415 (who has no batch and no map loads none)
     from quarterjack.state.waits.window import map_of  # noqa: PLC0415 (as above)
 
     if map_of(run) is None:
         return False
-    waiting = item_ended(run, services, clock)
+    waiting = item_ended(run, services, clock, again=again)
     if waiting is not None:
         notify_waiting(waiting, services, clock)
     return True

@@ -36,7 +36,7 @@ def tell_parents(worker: WorkerContext, done: Sequence[Done]) -> list[Done]:
             try:
                 if run is not None and (run.parent is not None or run.unique is not None):
                     ended = run if outcome.state is None else replace(run, state=outcome.state)
-                    tell_end(ended, worker.services, worker.clock)
+                    tell_end(ended, worker.services, worker.clock, again=received.delivery.receives > 1)
             except Exception:  # whatever it is, its message comes back and tells it again
                 log.exception("work.parent_not_told", extra={"run_id": str(received.in_flight.ref)})
                 at = worker.clock() + _TOLD_AGAIN

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from quarterjack import Context, Tenants
 from quarterjack.domain.run import EntryKind, RunRow, RunState, SiblingRows
-from quarterjack.errors import ChildFailed, InvalidInput, Parking, Unavailable
+from quarterjack.errors import ChildFailed, InvalidInput, Parking
 from quarterjack.fires.windows import keep
 from quarterjack.fires.windows.advance import item_ended
 from quarterjack.state.waits.window import MAX_ITEMS
@@ -450,24 +450,28 @@ def test_who_loses_the_race_counts_all_that_have_ended_with_its_next_write() -> 
 
     def meanwhile() -> None:
         """Two items of other hundreds end: one is counted, the process of the other is about to."""
-        item_ended(ended[150], world.services, world.clock)
+        item_ended(ended[150], world.services, world.clock, again=False)
         world.services.waits.mark_new(world.window(run).ref, 250, world.clock(), "S")
 
-    item_ended(ended[1], world.process(faults.at("write_record", before=meanwhile)), world.clock)
+    item_ended(ended[1], world.process(faults.at("write_record", before=meanwhile)), world.clock, again=False)
     after = world.window(run)
     assert (after.cursor, len(after.open), faults.verbs().count("write_record")) == (253, 250, 2)
     assert {1, 150, 250}.isdisjoint(after.open)
     assert (after.let_in_by(150), after.let_in_by(1)) == ([251], [252, 253])
 
 
-def test_items_that_a_process_with_its_clock_ahead_did_not_send_are_sent_when_the_message_comes_back() -> None:
+@pytest.mark.parametrize("seconds", [-7, -1, 0, 120])
+def test_items_that_a_process_did_not_send_are_sent_when_the_message_comes_back(seconds: int) -> None:
+    """Whatever the clock of the process says."""
     world = Mapping()
     run = world.mapped([*range(3)], at_a_time=1)
-    (first,) = world.items(run)
-    with pytest.raises(Unavailable):
-        item_ended(first, world.process(Faults().at("send", before=fails, times=None)), lambda: world.clock() + 120_000)
-    item_ended(first, world.services, world.clock)
-    assert [message.run.owner[-5:] for message in world.memory.messages()] == ["00001", "00002"]
+    world.take(world.worker(Faults().at("send", before=fails, times=None)))
+    (first, second) = world.items(run)
+    assert [message.run for message in world.memory.messages()] == [first.ref]
+    world.wait(11)
+    slow = replace(world.worker(), clock=lambda: world.clock() + seconds * 1_000)
+    world.take(slow)
+    assert [message.run for message in world.memory.messages()] == [second.ref]
 
 
 def test_a_message_that_comes_twice_sends_nothing_again() -> None:
@@ -477,7 +481,7 @@ def test_a_message_that_comes_twice_sends_nothing_again() -> None:
     world.take()
     first = world.items(run)[0]
     before = len(world.memory.messages())
-    item_ended(first, world.services, world.clock)
+    item_ended(first, world.services, world.clock, again=False)
     assert len(world.memory.messages()) == before
 
 

@@ -21,7 +21,6 @@ from dataclasses import replace
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState, child_row
-from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import one_off_message, send
 from quarterjack.fires.windows.items import read_payloads
@@ -35,7 +34,6 @@ from quarterjack.values import value
 log = logging.getLogger(__name__)
 
 _ROUNDS = 10  # writes that others may win, before the end is told again later
-_SENT = 5 * SECOND  # ms after its claim by which an item was sent, unless that failed: then the end is told 10 s later
 _PART = 100  # items that are claimed and sent at a time
 
 
@@ -52,21 +50,21 @@ def open_window(window: ItemWindow, services: Services, clock: Clock) -> ItemWin
     return advance(window.ref, services, clock) or window
 
 
-def item_ended(run: RunRow, services: Services, clock: Clock) -> RunRef | None:
-    """Tell the window that a run of it has ended: the parent, if all have, and it is to be woken. Raises Unavailable."""
+def item_ended(run: RunRow, services: Services, clock: Clock, *, again: bool) -> RunRef | None:
+    """Tell the window that a run of it has ended: the parent, if all have, and it is to be woken. Raises Unavailable.
+
+    ``again``: the end may have been told before, by a process that died or failed before the items that it let in were sent. The second
+    of two messages of an item is not that: it would send the next item a second time, whose second message does the same, to the last.
+    """
     ref, number = map_of(run), run.child_no
     if ref is None or number is None:
         return None
     letter = LETTERS.get(run.state, LETTERS[RunState.SUCCEEDED])
     marks = services.waits.mark_new(ref, number, clock(), letter)
     window = _counted(ref, number, marks or {number: letter}, services, clock)
-    if (
-        window is not None and marks is None
-    ):  # who has marked it may have died before the items that it let in were sent
-        now = clock()
+    if again and window is not None and marks is None:
         found = _checked(window, window.let_in_by(number), services)
-        waiting = [each for each in found.waiting if not 0 <= now - each.created_at < _SENT]  # a clock may be ahead
-        _start(window, found.missing, waiting, services, clock)
+        _start(window, found.missing, found.waiting, services, clock)
     return window.parent if window is not None and window.is_over else None
 
 
