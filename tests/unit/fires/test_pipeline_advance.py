@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,16 @@ def test_a_task_that_was_claimed_and_not_sent_is_sent_when_the_message_of_the_on
     assert (task_row(line, run_id, "b").state, len(line.world.memory.work)) == ("QUEUED", 1)
     line.world.wait(80)
     line.world.work()
+    assert sorted(line.ran) == ["a", "b", "c", "d"]
+
+
+def test_of_several_tasks_those_are_sent_again_that_the_queue_did_not_take(line: Line) -> None:
+    begun(line, DIAMOND)
+    services = line.world.process(Faults().at("send", throttle=(1,), times=None), rounds=1)
+    Hand(worker=replace(line.world.worker(), services=services)).work(most=1)
+    assert {str(message.run).rpartition(":")[2] for message in line.world.memory.messages()} == {"a#once", "b#once"}
+    line.world.wait(80)
+    line.world.work()  # without a tick
     assert sorted(line.ran) == ["a", "b", "c", "d"]
 
 
