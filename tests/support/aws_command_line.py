@@ -24,6 +24,9 @@ def check_aws(words: Sequence[str]) -> None:
         assert not unknown, f"aws {service} {operation} has no {unknown}"
         return
     model = _model(service)
+    if operation == "wait":  # for what the service's waiter asks again and again
+        waiter, *given = given
+        operation = xform_name(_waited_for(service, waiter), "-")
     named = {xform_name(name, "-"): name for name in model.operation_names}
     assert operation in named, f"aws {service} has no {operation}"
     shape = model.operation_model(named[operation]).input_shape
@@ -52,6 +55,14 @@ def _check_structures(service: str, operation: str, members: dict[str, Any], giv
             assert set(keys) <= inner.members.keys(), f"aws {service} {operation} {option} has no {keys}"
         elif getattr(inner, "enum", None):
             assert value in inner.enum, f"aws {service} {operation} {option}: {value} is none of {inner.enum}"
+
+
+def _waited_for(service: str, waiter: str) -> str:
+    """The operation that a waiter of a service calls."""
+    waiters = botocore.session.get_session().get_waiter_model(service)
+    named = {xform_name(name, "-"): name for name in waiters.waiter_names}
+    assert waiter in named, f"aws {service} wait has no {waiter}"
+    return str(waiters.get_waiter(named[waiter]).operation)
 
 
 @cache
