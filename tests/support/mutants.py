@@ -37,6 +37,7 @@ from tests.support.parts import TURN
 from tests.support.permit_mutants import PERMIT_MUTANTS
 from tests.support.pipeline_mutants import PIPELINE_MUTANTS
 from tests.support.place_mutants import PLACE_MUTANTS
+from tests.support.restore_mutants import RESTORE_MUTANTS
 from tests.support.room_mutants import ROOM_MUTANTS
 from tests.support.schema_mutants import SCHEMA_MUTANTS
 from tests.support.tenant_mutants import TENANT_MUTANTS
@@ -86,6 +87,7 @@ VERSIONS = (
     "tests/unit/doctor/test_checks.py::test_runs_that_wait_for_a_version_without_workers",
 )
 MOVES = ("tests/unit/moving",)
+RESTORES = ("tests/unit/restore",)
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -1214,6 +1216,7 @@ MUTANTS = (
     *(Mutant(*each, MAPS) for each in MAP_MUTANTS),
     *(Mutant(*each, VERSIONS) for each in VERSION_MUTANTS),
     *(Mutant(*each, MOVES) for each in MOVE_MUTANTS),
+    *(Mutant(*each, RESTORES) for each in RESTORE_MUTANTS),
     *(Mutant(*each, LINKS) for each in LINK_MUTANTS),
     *(Mutant(*each, UNIQUE) for each in UNIQUE_MUTANTS),
     *(Mutant(*each, BATCHES) for each in BATCH_MUTANTS),
