@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path, PurePath
 
 from quarterjack.domain.tenants.app_versions import check_version
@@ -96,7 +97,7 @@ def app_version_of(jobs: Registry, named: str | None) -> str:
     try:
         return check_version(said)
     except InvalidInput:  # there is none, or it is no name
-        return _digest_of(_files_of(package))
+        return _digest_of_package(package)
 
 
 def package_of(jobs: Registry) -> str | None:
@@ -117,6 +118,11 @@ def package_version(package: str) -> str | None:
         return metadata.version(package)[:_LONGEST]
     except (metadata.PackageNotFoundError, ValueError):
         return None
+
+
+@cache  # once a process: what it has imported stays, whatever becomes of the files
+def _digest_of_package(package: str) -> str:
+    return _digest_of(_files_of(package))
 
 
 def _files_of(package: str) -> Iterator[tuple[str, bytes]]:

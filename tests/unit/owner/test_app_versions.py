@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from quarterjack import Registry, Retry, Tenants
@@ -287,3 +288,12 @@ def test_the_name_is_that_of_the_setting_else_of_the_package_else_a_digest() -> 
     with pytest.raises(InvalidInput, match="QUARTERJACK_APP_VERSION"):
         own_version(jobs, Settings(app_version="no name"))
     assert app_version_of(Registry(), None) == app_version_of(Registry(), None)
+
+
+def test_the_files_of_a_package_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process has imported stays, whatever becomes of the files; a function asks with each record of its worker."""
+    jobs = Registry()
+    jobs.job("here")(lambda ctx, payload: None)
+    before = app_version_of(jobs, None)
+    monkeypatch.delattr(Path, "read_bytes")
+    assert app_version_of(jobs, None) == before
