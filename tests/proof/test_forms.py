@@ -51,7 +51,8 @@ class Installation:
         self.raw = forms.Story(self.settings).client()
         for table in ("schedules", "revisions", "agenda", "runs"):
             for item in kept[table]:
-                self.put(table, item)
+                own = {"tables": {"S": self.settings.prefix}} if "tables" in item else {}  # else they count as restored
+                self.put(table, item | own)
 
     def put(self, table: str, item: dict[str, Any]) -> None:
         self.raw.put_item(TableName=self.settings.table(table), Item=item)

@@ -23,7 +23,7 @@ def test_what_ran_is_what_its_graph_demands() -> None:
     seen = sum(map(counts, SEEDS), Counter[str]())
     assert seen["task runs"] > 100 * len(SEEDS)
     assert min(seen["cancelled CANCELLED"], seen["skipped"], seen["retried"], seen["pipelines DEAD"]) > 5
-    assert seen["pipelines SUCCEEDED"] > 20
+    assert seen["pipelines SUCCEEDED"] > 10
 
 
 @pytest.mark.proof

@@ -171,7 +171,7 @@ def test_a_thousand_acts_under_a_hundred_faults(seed: int, witness: Witness) -> 
     assert results["done"] > ACTS * 0.4, (
         results
     )  # about half: the ids of runs, and so whom acts meet, are new each time
-    assert witness.entries.total() > ACTS / 3
+    assert witness.entries.total() > ACTS / 4
     missing = set(AuditAct) - {AuditAct(act) for act, _ in witness.entries}
     elsewhere = {"complete", "retire", "deny", "grant", "revoke", "resend", "restore", "reassign", "dump", "load"} | {
         act for act in AuditAct if act.endswith(("-tenant", "-key", "-secret", "-breaker", "-version"))

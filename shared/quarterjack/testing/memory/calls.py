@@ -77,11 +77,13 @@ class MemoryTable(Generic[_K, _V]):
         return Slice([(key, there.items[key]) for key in keys], keys[-1] if len(keys) == limit else None)
 
     def __iter__(self) -> Iterator[tuple[str, _K, _V]]:
-        """Every item: partition, key, value."""
+        """Every item: partition, key, value. One that another thread deletes meanwhile may be left out."""
         for name in list(self._partitions):
             there = self._partitions[name]
-            for key in list(there.order):
-                yield name, key, there.items[key]
+            order, items = list(there.order), dict(there.items)
+            for key in order:
+                if key in items:
+                    yield name, key, items[key]
 
     def __len__(self) -> int:
         return sum(len(there.items) for there in self._partitions.values())
