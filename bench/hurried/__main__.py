@@ -21,6 +21,7 @@ def hurry(lease: float, skew: float = 1.0) -> None:
         "LEASE": int(lease * SECOND),
         "HEARTBEAT": int(lease * SECOND / 3),
         "HELD": int(lease * SECOND * 5 / 4),
+        "SENT": int(lease * SECOND * 2),
         "SKEW": int(skew * SECOND),
         "HIDDEN": int(lease + skew) + 1,
     }
