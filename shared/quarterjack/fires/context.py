@@ -12,17 +12,18 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.tenants.caller import Caller, role
-from quarterjack.domain.times import DAY, MINUTE, SECOND
+from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.fires.gates import Gate
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
 from quarterjack.stores.agenda import DuePage
+from quarterjack.timing.timetables import LATEST
 from quarterjack.values import value
 
 log = logging.getLogger(__name__)
 
-FAR = 200 * 365 * DAY  # UTC ms beyond every entry and every fire
+FAR = LATEST  # UTC ms: no fire and no entry is later
 LOOKAHEAD = 180 * SECOND  # ticks may be 119 s apart
 REACH = 840 * SECOND  # how far ahead a plan may go: SQS delays 900 s
 LATE_SEND = 5 * SECOND  # after its time, a fire's message is accepted late

@@ -114,6 +114,15 @@ def test_a_lost_chain_goes_on_behind_its_gap() -> None:
     assert world.began()[-1] == 8_400
 
 
+def test_the_chain_of_a_manual_schedule_is_there_at_the_end_of_time() -> None:
+    world = World()
+    world.scheduler.create_schedule("s", "note", "manual")
+    quiet(world)
+    world.services.agenda.remove(world.memory.entries())
+    assert world.audit().rearmed == 1
+    quiet(world)
+
+
 def test_a_chain_on_its_way_is_not_a_missing_one() -> None:
     """The ticker has put the next entry and is about to delete this one, or the other way round for the auditor's eyes."""
     world = minutely()

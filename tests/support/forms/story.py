@@ -1,22 +1,13 @@
-"""Forms: what every item and message looks like as a release writes it, kept as JSON under tests/data/forms/<release>.
-
-    python -m tests.support.forms --write     writes those of this release
-
-One installation in the local cloud is brought to hold one of everything; then its tables and queues are read as they are. Ids and
-times that differ from run to run are those of a fixed story: only their shape is compared (``shape``).
-"""
+"""A story: one installation in the local cloud is brought to hold one of everything."""
 
 from __future__ import annotations
 
 import json
-import re
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import boto3
-from quarterjack import Context, Registry, Retry, Scheduler, Tenants
+from quarterjack import Retry, Scheduler, Tenants
 from quarterjack.aws import BatchBackoff
 from quarterjack.daemon.worker_record import RecordKeeper, catalogue_of
 from quarterjack.domain.message import Wait
@@ -35,6 +26,7 @@ from quarterjack.historian.progress import (
     write_gap,
     write_position,
 )
+from quarterjack.owner.app_versions import register
 from quarterjack.services import connect
 from quarterjack.settings import Settings
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
@@ -42,15 +34,15 @@ from quarterjack.state.tenants.quota import QuotaCount
 from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from quarterjack.stores.tables import TABLES
 from quarterjack.testing import ManualClock
-from quarterjack.testing.cloud import fresh_settings, running_cloud
 from quarterjack.testing.process import Hand, make_worker
 from quarterjack.ticker.tick import tick
 from quarterjack.undertaker.bury import bury_one
 
+from tests.support.forms.jobs import jobs
+from tests.support.forms.kept import RELEASE, shape
+from tests.support.forms.waiting import begin_to_wait
 from tests.support.open_breakers import open_breaker
 
-RELEASE = "0.1"
-FOLDER = Path(__file__).parents[1] / "data" / "forms"
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
 PROFILE = TenantProfile(
     tenant="beta",
@@ -75,46 +67,6 @@ PROFILE = TenantProfile(
     created_at=1,
     updated_at=2,
 )
-WORDS = {
-    *("chain", "run", "watch", "resume", "backfill", "notice", "turn", "queue", "expect", "config", "lock", "dead"),
-    *("limits", "rate", "schedules", "waiting_runs", "kept_bytes"),
-    *(
-        "position",
-        "aside",
-        "worker",
-        "attempt",
-        "step",
-        "checkpoint",
-        "result",
-        "payload",
-        "gap",
-        "token",
-        "trigger",
-        "jobs",
-    ),
-}
-
-
-def jobs() -> Registry:
-    """Jobs that leave one of everything behind."""
-    known = Registry()
-
-    @known.job("work", delivery="exactly_once")
-    def work(ctx: Context, payload: object) -> object:
-        ctx.progress(0.5, "half")
-        ctx.step("paid", lambda: {"id": 1})
-        ctx.checkpoint({"page": 2})
-        return {"payload": payload}
-
-    @known.job("fails", retry=Retry(max_attempts=2, base=0.0))
-    def fails(ctx: Context, payload: object) -> object:
-        raise ValueError("boom")
-
-    @known.job("vanishes", delivery="at_most_once")
-    def vanishes(ctx: Context, payload: object) -> object:
-        return None
-
-    return known
 
 
 class Story:
@@ -122,14 +74,16 @@ class Story:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.clock = ManualClock(START)
+        self.clock, self.jobs = ManualClock(START), jobs()
         self.services = connect(settings, backoff=BatchBackoff(wait=lambda seconds: None))
-        self.owner = Scheduler("acme", settings=settings, jobs=jobs(), services=self.services, clock=self.clock)
+        self.owner = Scheduler("acme", settings=settings, jobs=self.jobs, services=self.services, clock=self.clock)
         self.bodies: dict[str, str] = {}
 
     def tell(self) -> dict[str, list[Any]]:
         """Let it happen; all items by table, and a message of each shape."""
         owner = self.owner
+        for version in ("1", "2"):
+            register(version, 0.5, self.services, self.clock())
         owner.create_schedule(
             "daily",
             "work",
@@ -151,6 +105,7 @@ class Story:
         owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600)
         owner.submit("vanishes")
         owner.submit("work", delay=90_000, priority="low")
+        begin_to_wait(owner, self.jobs)
         self.live(minutes=4)
         begin = START + timedelta(minutes=1)
         owner.backfill("late", begin, begin + timedelta(minutes=1), dry_run=False, concurrency=1, current=True)
@@ -161,7 +116,7 @@ class Story:
         self.services.tenants.put(PROFILE, expected=0)
         limits = TenantProfile(tenant="delta", limits=PROFILE.limits)
         self.services.tenants.put(limits, expected=0)
-        limited = Scheduler("delta", jobs=jobs(), services=self.services, clock=self.clock)
+        limited = Scheduler("delta", jobs=self.jobs, services=self.services, clock=self.clock)
         limited.create_schedule("counted", "work", "0 18 * * *")
         waiting = limited.submit("work", delay=90_000)
         usage, part = self.services.usage, QuotaCount(in_use=1, cursor="payloads/delta/runs/delta%2F~x/0")
@@ -201,7 +156,7 @@ class Story:
         write_gap(StreamGap(since=now, until=now), self.services)
 
     def work(self) -> None:
-        worker = make_worker(self.services, jobs(), self.clock, wait=lambda s: None)
+        worker = make_worker(self.services, self.jobs, self.clock, wait=lambda s: None)
         queue, receive = self.services.work, self.services.work.receive
 
         def noted(**asked: Any) -> Any:
@@ -210,7 +165,7 @@ class Story:
             return found
 
         queue.receive = noted  # type: ignore[method-assign]
-        catalogue = catalogue_of(self.services, jobs())
+        catalogue = catalogue_of(self.services, self.jobs)
         keeper = RecordKeeper(self.services, WorkerKind.PROCESS, self.identity, self.clock, catalogue)
         keeper.begin(worker.heartbeat, name="w")
         hand = Hand(worker=worker, together=True)
@@ -229,7 +184,7 @@ class Story:
             name="w",
             kind=WorkerKind.PROCESS,
             host="h",
-            version="0.1",
+            version=RELEASE,
             app_version="1",
             queue="default",
             concurrency=1,
@@ -255,55 +210,3 @@ class Story:
 
     def client(self) -> Any:
         return boto3.client("dynamodb", endpoint_url=self.settings.endpoint, region_name=self.settings.region)
-
-
-def shape(value: Any) -> Any:
-    """A value without what differs from run to run: names and types."""
-    if isinstance(value, dict):
-        return {name: shape(inner) for name, inner in sorted(value.items())}
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        return shape(json.loads(value))
-    return [shape(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
-
-
-def shapes(items: list[Any]) -> set[str]:
-    """The forms among items or messages."""
-    plain = [json.loads(item) if isinstance(item, str) else item for item in items]
-    return {json.dumps([kind_of(item), shape(item)]) for item in plain}
-
-
-def kind_of(item: Any) -> str:
-    """What kind of item it is, by the words in its key."""
-    key = "#".join(item[name]["S"] for name in ("owner", "entry", "key") if name in item)
-    return next((word for word in reversed(re.split("[#~]", key)) if word in WORDS), "")
-
-
-def kept(release: str) -> dict[str, list[Any]]:
-    """The forms of a release."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted((FOLDER / release).glob("*.json"))}
-
-
-def releases() -> list[str]:
-    return sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
-
-
-def written() -> dict[str, list[Any]]:
-    """The forms of the present code."""
-    with running_cloud() as cloud:
-        return Story(fresh_settings(cloud)).tell()
-
-
-def main() -> None:
-    if sys.argv[1:] != ["--write"]:
-        sys.exit(__doc__)
-    folder = FOLDER / RELEASE
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, items in written().items():
-        text = json.dumps(items, indent=1, sort_keys=True, ensure_ascii=False)
-        (folder / f"{name}.json").write_text(
-            text.replace(f"{FOLDER.parents[2]}/", "") + "\n"
-        )  # no path of this machine
-
-
-if __name__ == "__main__":
-    main()
