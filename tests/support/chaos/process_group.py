@@ -60,6 +60,10 @@ class ProcessGroup:
         self._due[name] = time.time() + rest
         life.child.kill()
 
+    def start_again(self, name: str) -> None:
+        """End the rest of a process that was ended."""
+        self._due[name] = 0.0
+
     def terminate(self, name: str, *, rest: float) -> None:
         self.present[name].doomed = True
         self._due[name] = time.time() + rest

@@ -1,0 +1,7 @@
+"""All drills, in the order of the page."""
+
+from __future__ import annotations
+
+from tests.support.drills.processes import FLEET_GONE
+
+DRILLS = {drill.name: drill for drill in (FLEET_GONE,)}
