@@ -33,7 +33,7 @@ from docs.generators.api import (
     transitions_table,
 )
 from docs.generators.commands import commands, exits
-from docs.generators.service import alarms, http_problems, http_routes, metrics_of, walls_table
+from docs.generators.service import alarms, forms_table, http_problems, http_routes, metrics_of, walls_table
 
 DOCS = Path(__file__).parent
 _PACKAGE = DOCS.parent / "shared" / "quarterjack"
@@ -69,6 +69,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "commands": commands,
     "decisions": decisions,
     "errors": errors_table,
+    "forms": forms_table,
     "http-problems": http_problems,
     "http-routes": http_routes,
     "roles": roles,

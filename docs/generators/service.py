@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import quarterjack
+from quarterjack.domain.message import MESSAGE_SCHEMA, SCHEMA
+from quarterjack.domain.notice import SCHEMA as NOTICE
+from quarterjack.moving.file import VERSION as DUMP
 from quarterjack.signals import catalogue as signals
 from quarterjack.signals.measurement import Emitter, Unit
 from quarterjack.state.capacity.walls import walls
+from quarterjack.state.history.codec import FORM
+from quarterjack.version import VERSION
 from quarterjack.web import create_app
 from quarterjack.web.app import openapi_document
 from quarterjack.web.error_kinds import INVALID_CREDENTIALS, KINDS, REFUSALS
@@ -18,6 +23,18 @@ from infra.alarms.plan import HOURLY
 from infra.alarms.spec import AlarmSpec
 from infra.alarms.specs import SPECS
 from infra.figures import Source
+
+
+def forms_table() -> Iterator[str]:
+    """The numbers of the stored forms that this release writes and reads."""
+    line = VERSION.rpartition(".")[0]
+    yield f"| form | its number | {line} writes | {line} reads |\n|---|---|---|---|"
+    yield f"| items of the [tables](tables.md) | `v`; without it 1 | {SCHEMA} | {SCHEMA} |"
+    yield f"| letters of the dead-letter queue | `letter` | {SCHEMA} | {SCHEMA} |"
+    yield f"| messages of the other [queues](tables.md#queues) | `v` | {MESSAGE_SCHEMA} | {MESSAGE_SCHEMA} |"
+    yield f"| pages of the [history](../explanation/history.md) | the first byte | {FORM} | {FORM} |"
+    yield f"| [notifications](../how-to/notifications.md) | `schema` | {NOTICE} | {NOTICE} |"
+    yield f"| the file of [`quarterjack move`](dump.md) | `version` | {DUMP} | {DUMP} |"
 
 
 def http_routes() -> Iterator[str]:

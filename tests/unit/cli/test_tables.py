@@ -48,7 +48,7 @@ class Line:
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": 16, "reports": 4, "mail": 1, "imports": 2})
     runs: str = RUN
     last_seen_at: datetime = NOW - timedelta(minutes=3, seconds=5)
-    version: str = "0.1.0"
+    version: str = "0.2.0"
     next_fires: Sequence[datetime] = field(  # NOW is minutes old when the whole suite runs
         default_factory=lambda: (datetime.now(UTC) + timedelta(days=1, hours=6, minutes=5),)
     )

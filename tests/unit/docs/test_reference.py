@@ -272,7 +272,7 @@ DEAD = DeadRunRow(
     ("heading", "row"),
     [
         ("schedules", head_row(a_head())),
-        ("revisions", {**revision_row(a_revision()), "v": 1}),
+        ("revisions", revision_row(a_revision())),
         ("revisions", freeze_row(Freeze(tenant="acme", until=1))),
         ("agenda", entry_row(an_entry(1, after=1)) | entry_row(an_entry(1, kind=EntryKind.RUN, id="o#k", queue="q"))),
         ("runs", record_row(Record(owner="o", key="k", version=1, body={}))),
