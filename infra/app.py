@@ -86,6 +86,7 @@ KNOBS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
         "archive_lock",
         lambda text: s3.ObjectLockRetention.compliance(Duration.days(int(text))),
     ),
+    "canary": ("canary", str),
     "athena": ("athena", _flag),
     "events": ("events", str),
     "event-types": ("event_types", lambda text: text.split(",")),

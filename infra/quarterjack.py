@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import Duration, RemovalPolicy, Tags
@@ -26,6 +26,7 @@ from quarterjack.settings import (
 
 from .alarms.construct import InstallationAlarms, stack_parts
 from .alarms.settings import AlarmSettings
+from .canary import CanaryDeployments, check_canary
 from .dashboard.construct import InstallationDashboard, TenantInsights
 from .front_door.api import ApiFunction, ApiSettings
 from .grants import GrantingConstruct
@@ -82,6 +83,8 @@ class Quarterjack(GrantingConstruct):
         pollers, most_pollers: of the default queue's event source, a stripe each: kept always, 2 to 200, and at the most, up to
             2000. None: Lambda's standard polling. They exclude ``max_concurrency``.
         provisioned_concurrency: worker functions of the default queue that are always started, for starts without a cold start.
+        canary: how CodeDeploy moves ticker and workers to new code, as in ``Linear10PercentEvery10Minutes``, and back when an alarm about
+            them goes off. None: a deployment replaces them at once. See docs/how-to/deploy.md.
         archive_retention: how long the archive of all transitions is kept, in whole days; None: for ever.
         archive_lock: ``s3.ObjectLockRetention.compliance(Duration.days(365))`` (or ``governance``): nobody can change or remove the
             archive for so long. It is then in a bucket of its own. None: it is in the bucket, which its roles may write.
@@ -152,6 +155,7 @@ class Quarterjack(GrantingConstruct):
         pollers: int | None = None,
         most_pollers: int | None = None,
         provisioned_concurrency: int = 0,
+        canary: str | None = None,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
         shards: int = DEFAULT_SHARDS,
@@ -204,6 +208,8 @@ class Quarterjack(GrantingConstruct):
             encryption_key=encryption_key,
             target=target,
         )
+        alarm_settings = alarms or AlarmSettings()
+        check_canary(canary, alarm_settings)
         installation.allow_logs_to_use_key()
         for name, word in {"quarterjack-prefix": prefix, **(tags or {})}.items():
             Tags.of(self).add(name, word)
@@ -225,6 +231,7 @@ class Quarterjack(GrantingConstruct):
             reserved=ticker_reserved,
             queue_depth=queue_depth,
             queue_age=queue_age,
+            canary=canary is not None,
         )
         undertaker = UndertakerFunction(
             self, "Undertaker", installation=installation, store=store, queues=made, reserved=undertaker_reserved
@@ -258,6 +265,7 @@ class Quarterjack(GrantingConstruct):
             vpc_subnets=vpc_subnets,
             security_groups=security_groups,
             tenant_secrets=tenant_secrets,
+            canary=canary is not None,
         )
         size = WorkerSize.of_default(
             memory=memory,
@@ -276,9 +284,16 @@ class Quarterjack(GrantingConstruct):
             self,
             "Alarms",
             installation=installation,
-            settings=alarms or AlarmSettings(),
+            settings=alarm_settings,
             parts=stack_parts(made, history=history, events=events is not None, api=api is not None),
         )
+        if canary is not None:
+            parts = [
+                ("ticker", ticker.alias),
+                *((worker_part(name), worker.alias) for name, worker in self._by_queue()),
+            ]
+            aliases = {part: alias for part, alias in parts if alias is not None}
+            CanaryDeployments(self, "Canary", canary=canary, aliases=aliases, alarms=self.alarms)
         self._show(installation, memory=memory, dashboard=dashboard, tenant_insights=tenant_insights)
         front_door = (
             None
@@ -321,6 +336,11 @@ class Quarterjack(GrantingConstruct):
             for queue in self._queues.declared
             if not queue.container
         }
+
+    def _by_queue(self) -> Iterator[tuple[str | None, WorkerFunction]]:
+        """All worker functions, that of the default queue first."""
+        yield None, self._worker
+        yield from self._workers.items()
 
     @property
     def worker(self) -> lambda_.Function:

@@ -24,7 +24,7 @@ _MARGIN = 15 * SECOND  # of the function's time kept for a clean end: a page tha
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Run a whole tick, or the group of shards that the event names, within the function's time."""
-    group, spread = group_of(event), _spread(context.function_name)
+    group, spread = group_of(event), _spread(context.invoked_function_arn)
     report = tick(
         services(),
         clock=system_clock,

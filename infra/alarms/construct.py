@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from aws_cdk import Aws, Duration
@@ -49,10 +50,19 @@ class InstallationAlarms(Construct):
         bare = {one.spec.severity for one in plan.pages if one.spec is not None} - settings.topics.keys()
         self.topic = settings.topic or (self._own_topic() if bare else None)
         self._made: dict[str, cloudwatch.IAlarm] = {}
+        self._metric_alarms = plan.metric_alarms
         for alarm in plan.metric_alarms:
             self._made[alarm.name] = self._alarm(alarm)
         for composite in plan.composites:
             self._made[composite.name] = self._composite(composite)
+
+    def about(self, part: str, ids: Collection[str]) -> list[cloudwatch.IAlarm]:
+        """The metric alarms with these ids whose figures are those of a part; what hides their pages does not hide them."""
+        return [
+            self._made[one.name]
+            for one in self._metric_alarms
+            if one.spec.id in ids and any(figure.part == part for figure in one.figures.values())
+        ]
 
     def _alarm(self, planned: PlannedMetricAlarm) -> cloudwatch.Alarm:
         spec = planned.spec

@@ -19,6 +19,7 @@ from ..packaging.bundling import bundle
 from ..packaging.dependencies import RUNTIME, BundleTarget
 from ..packaging.jobs import JobPackage
 
+ALIAS = "live"  # of a function that is always started, or that is deployed in steps
 NAMESPACE = "Quarterjack"  # of the metrics; their dimension `service` is the function's name
 
 
@@ -135,20 +136,50 @@ def _allow_network_interfaces(role: iam.Role) -> None:
     )
 
 
+def live_alias(
+    scope: Construct,
+    function: lambda_.Function,
+    *,
+    provisioned: int = 0,
+    max_event_age: Duration | None = None,
+    retry_attempts: int | None = None,
+) -> lambda_.Alias:
+    """The alias of a function's present version. What the function says of asynchronous invocations does not count for its alias."""
+    return lambda_.Alias(
+        scope,
+        "Live",
+        alias_name=ALIAS,
+        version=function.current_version,
+        provisioned_concurrent_executions=provisioned or None,
+        max_event_age=max_event_age,
+        retry_attempts=retry_attempts,
+    )
+
+
 EVENT_AGE = Duration.seconds(60)  # the minimum; the next call does the same work
 
 
 class FunctionClock(Construct):
-    """Calls ``function`` at the given minutes of every hour (the first field of cron), without retries."""
+    """Calls ``function``, or its ``alias``, at the given minutes of every hour (the first field of cron), without retries."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: InstallationFunction, minute: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: InstallationFunction,
+        minute: str,
+        alias: lambda_.Alias | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         scheduler.Schedule(
             self,
             "Schedule",
             description=f"Calls {function.node.path}",
             schedule=scheduler.ScheduleExpression.cron(minute=minute, time_zone=TimeZone.ETC_UTC),
-            target=targets.LambdaInvoke(function, max_event_age=EVENT_AGE, retry_attempts=0, role=self._role(function)),
+            target=targets.LambdaInvoke(
+                alias or function, max_event_age=EVENT_AGE, retry_attempts=0, role=self._role(function)
+            ),
         )
 
     def _role(self, function: InstallationFunction) -> iam.Role:

@@ -22,7 +22,7 @@ from quarterjack.settings import (
 from ..installation import InstallationSettings
 from ..storage.queues import InstallationQueues
 from ..storage.store import BATCH, DELETE, OWN_PAYLOADS, PARTIQL, READ, SCAN, WRITE, InstallationStore
-from .function import EVENT_AGE, FunctionClock, InstallationFunction
+from .function import ALIAS, EVENT_AGE, FunctionClock, InstallationFunction, live_alias
 
 TICKER_MEMORY = 1769  # MB: one whole core, for a tick over many fires
 TICKER_TIMEOUT = Duration.minutes(2)  # a tick stops before it; remaining entries stay for the next tick
@@ -47,6 +47,7 @@ class TickerFunction(Construct):
         reserved: int | None = None,
         queue_depth: int = DEFAULT_DEPTH,
         queue_age: Duration = QUEUE_AGE,
+        canary: bool = False,
     ) -> None:
         super().__init__(scope, name)
         self.function = InstallationFunction(
@@ -68,7 +69,7 @@ class TickerFunction(Construct):
         store.allow(self.function, "schedules", ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"))
         store.allow_audit_entries(self.function)  # of ends: of timed pauses, and of schedules without a further fire
         store.allow_key(self.function)
-        self._allow_itself(installation)
+        self._allow_itself(installation.name("ticker") + (f":{ALIAS}" if canary else ""))
         queues.allow_send(self.function)
         queues.allow_list(self.function)  # what waits in each, once in five minutes
         queues.dead.grant_send_messages(self.function)  # it reports LOST runs
@@ -76,14 +77,20 @@ class TickerFunction(Construct):
             iam.Grant.add_to_principal(
                 grantee=self.function, actions=["sns:Publish"], resource_arns=list(notice_topics)
             )
-        FunctionClock(self, "EveryMinute", function=self.function, minute="*")
+        self.alias = None
+        if canary:
+            self.alias = live_alias(self, self.function, max_event_age=EVENT_AGE, retry_attempts=0)
+        FunctionClock(self, "EveryMinute", function=self.function, alias=self.alias, minute="*")
 
-    def _allow_itself(self, installation: InstallationSettings) -> None:
-        """Let it invoke itself, for groups of shards. By name: the function depends on its role's policies, which cannot depend on it."""
+    def _allow_itself(self, name: str) -> None:
+        """Let it invoke itself, for groups of shards, as it is invoked: by its name, or its alias.
+
+        Not by a reference: the function depends on its role's policies, which cannot depend on it.
+        """
         arn = Stack.of(self).format_arn(
             service="lambda",
             resource="function",
-            resource_name=installation.name("ticker"),
+            resource_name=name,
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         iam.Grant.add_to_principal(grantee=self.function, actions=["lambda:InvokeFunction"], resource_arns=[arn])

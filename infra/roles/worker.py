@@ -34,7 +34,7 @@ from ..packaging.jobs import JobPackage
 from ..storage.queues import InstallationQueues, worker_part
 from ..storage.store import BATCH as BATCH_WRITES
 from ..storage.store import PARTIQL, PAYLOADS, READ, RESULTS, WRITE, InstallationStore
-from .function import InstallationFunction
+from .function import InstallationFunction, live_alias
 
 _MOST_FUNCTIONS = 1_000  # the largest maximum concurrency of an event source
 _GROWS_TO = 200  # Lambda's default maximum of an event source's pollers
@@ -138,6 +138,7 @@ class WorkerSettings:
     vpc_subnets: ec2.SubnetSelection | None
     security_groups: Sequence[ec2.ISecurityGroup] | None
     tenant_secrets: bool
+    canary: bool = False  # whether deployments go in steps
 
     def variables(self, queue: str | None) -> dict[str, str]:
         """The environment of the worker of a queue."""
@@ -185,12 +186,14 @@ class WorkerFunction(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # it sends a retry to its own queue; attempts are bounded
             role=role,
         )
-        started = self._always_started(size.provisioned) if size.provisioned else self.function
+        self.alias = None
+        if size.provisioned or common.canary:  # Lambda keeps functions started for an alias only
+            self.alias = live_alias(self, self.function, provisioned=size.provisioned)
         sqs_queues, low_share = common.queues.lanes_of(queue), common.installation.low_share
         lanes = {stripe.priority for stripe in sqs_queues}
         for stripe, made in sqs_queues.items():
             own = size if len(lanes) == 1 else size.of_lane(stripe.priority, low_share)
-            started.add_event_source(_source(made, own))
+            (self.alias or self.function).add_event_source(_source(made, own))
         self.role = role or self._own_role()
         if role is None:
             allow_work(self.function, common.store, common.queues, secrets=common.tenant_secrets)
@@ -199,13 +202,6 @@ class WorkerFunction(Construct):
         else:
             for variable, text in common.queues.variables.items():
                 self.function.add_environment(variable, text)
-
-    def _always_started(self, functions: int) -> lambda_.Alias:
-        """An alias of the present version: Lambda keeps functions started for an alias only."""
-        version = self.function.current_version
-        return lambda_.Alias(
-            self, "Started", alias_name="started", version=version, provisioned_concurrent_executions=functions
-        )
 
     def _own_role(self) -> iam.Role:
         role = self.function.role

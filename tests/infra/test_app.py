@@ -67,6 +67,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "events": "eventbridge:acme",
         "event-types": "run.dead",
         "api": "iam,keys",
+        "canary": "Linear10PercentEvery3Minutes",
     }
     stack = _app(tmp_path, monkeypatch, context).node.find_child("Acme")
     assert isinstance(stack, Stack)
@@ -79,6 +80,7 @@ def test_the_context_sets_the_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         template.has_resource_properties(
             "AWS::Lambda::Function", {"FunctionName": f"acme-{part}", "ReservedConcurrentExecutions": reserved}
         )
+    template.resource_count_is("AWS::CodeDeploy::DeploymentGroup", 2)
     tags = [
         {"Key": "quarterjack-prefix", "Value": "acme"},
         {"Key": "stage", "Value": "test"},
@@ -136,6 +138,7 @@ def test_cdk_nag_has_nothing_to_say_to_a_user_who_turns_every_knob(tmp_path: Pat
         events="webhook:https://hooks.example.com/",
         event_secret=secret,
         log_groups=["/ecs/acme-worker"],
+        canary="Linear10PercentEvery3Minutes",
         api=ApiSettings(
             iam=True, keys=True, jwt=JwtIssuer(issuer="https://login.acme.example", audience=["acme"]), reserved=5
         ),

@@ -41,6 +41,7 @@ def complaints(template: Template) -> list[str]:
             "archive_lock": s3.ObjectLockRetention.compliance(Duration.days(365)),
             "events": "eventbridge:acme",
             "event_types": ["run.dead"],
+            "canary": "Linear10PercentEvery3Minutes",
             "api": ApiSettings(
                 iam=True, keys=True, jwt=JwtIssuer(issuer="https://login.acme.example", audience=["acme"]), reserved=5
             ),

