@@ -126,16 +126,20 @@ class FaultInjector:
         self.process, self.journal, self._post = process, journal, post
         self._dice, self._lock = random.Random(f"{seed} {process}"), threading.Lock()
         self.chances = chances
-        self._cuts: dict[str, tuple[float, Fate]] = {}
+        self._spells: dict[str, tuple[float, Fate, float]] = {}
 
     def cut(self, service: str, seconds: float, *, deaf: bool) -> None:
         """Cut the process off from a service: from all of it, or (``deaf``) only from its answers."""
-        self._cuts[service] = (time.monotonic() + seconds, Fate.DEAF if deaf else Fate.CUT)
+        self.afflict(service, Fate.DEAF if deaf else Fate.CUT, seconds)
+
+    def afflict(self, service: str, fate: Fate, seconds: float, *, share: float = 1.0) -> None:
+        """For so long this happens to requests to a service; ``share`` of them."""
+        self._spells[service] = (time.monotonic() + seconds, fate, share)
 
     def calm(self) -> None:
         """Nothing goes wrong any more."""
         self.chances = CALM
-        self._cuts.clear()
+        self._spells.clear()
 
     def fate_of(self, asked: Asked) -> Fate:
         fate = self._decide(asked)
@@ -146,8 +150,8 @@ class FaultInjector:
         return fate
 
     def _decide(self, asked: Asked) -> Fate:
-        until, how = self._cuts.get(asked.service, (0.0, Fate.PASS))
-        if time.monotonic() < until:
+        until, how, share = self._spells.get(asked.service, (0.0, Fate.PASS, 0.0))
+        if time.monotonic() < until and (share >= 1 or self._draw() < share):
             return how
         chances, drawn = self.chances, self._draw()
         items = chances.items if asked.operation in BATCHES else 0.0

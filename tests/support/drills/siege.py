@@ -15,7 +15,7 @@ from quarterjack.local.cloud import LocalCloud
 
 from tests.support.chaos.chaos_run import ChaosRun, Plan, brief
 from tests.support.chaos.evidence import Line, witness
-from tests.support.chaos.fault_injector import CALM
+from tests.support.chaos.fault_injector import CALM, Fate
 from tests.support.chaos.verdict import Verdict
 from tests.support.command_line import typed
 
@@ -90,6 +90,13 @@ class Siege(ChaosRun):
     def strike(self, kind: str, name: str, seconds: float = 0.0) -> None:
         """Write down what keeps a process from its work, and for how long: else its repeats are violations."""
         self.journal.strike(kind, name, seconds)
+
+    def afflict(self, service: str, fate: Fate, kind: str, seconds: float, *, share: float = 1.0) -> None:
+        """For so long this happens to the requests of all processes and of an owner to a service; ``share`` of them."""
+        for name, injector in self.mischief.items():
+            injector.afflict(service, fate, seconds, share=share)
+            if name in self.troupe.names:
+                self.strike(kind, name, seconds)
 
     def kill(self, name: str) -> None:
         """``kill -9``. It stays away until ``start_again``."""
