@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from quarterjack import Context, Registry, Rule
-from quarterjack.testing import Crash, Detail, Harness, Hook
+from quarterjack.testing import Harness
 
 START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 TENANT = "acme"
@@ -90,27 +89,3 @@ def fires(*installations: Harness) -> list[str]:
 def together(installations: Sequence[Harness], *, minutes: float) -> None:
     for each in installations:
         each.advance(minutes=minutes)
-
-
-class Mortal(Hook):
-    """A process that dies before or after one of its requests, and makes no further one."""
-
-    def __init__(self, at: int, *, after: bool) -> None:
-        self._left, self._after, self._lock = at, after, threading.Lock()
-
-    def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
-        if not self._after:
-            self._live()
-        elif self._left < 0:
-            raise Crash
-        return ()
-
-    def after_call(self, operation: str, detail: Detail) -> None:
-        if self._after:
-            self._live()
-
-    def _live(self) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left < 0:
-                raise Crash

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -239,3 +240,27 @@ class World:
 def at(second: float) -> datetime:
     """That many seconds after NOON."""
     return from_ms(NOON + int(second * SECOND))
+
+
+class Mortal(Hook):
+    """A process that dies before or after one of its requests, and makes no further one."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self._left, self._after, self._lock = at, after, threading.Lock()
+
+    def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
+        if not self._after:
+            self._live()
+        elif self._left < 0:
+            raise Crash
+        return ()
+
+    def after_call(self, operation: str, detail: Detail) -> None:
+        if self._after:
+            self._live()
+
+    def _live(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left < 0:
+                raise Crash

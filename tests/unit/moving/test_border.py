@@ -14,7 +14,8 @@ from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
 from quarterjack.testing import Crash, Harness
 
-from tests.support.scenes.moving import START, TENANT, Mortal, dumped, fires, installation, together
+from tests.support.scenes.moving import START, TENANT, dumped, fires, installation, together
+from tests.support.scenes.world import Mortal
 
 BORDER = START + timedelta(minutes=20)
 END = timedelta(minutes=70)

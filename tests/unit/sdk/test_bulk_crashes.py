@@ -12,7 +12,7 @@ from quarterjack.concurrency.rate_limits import StopSignal
 from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress
 from quarterjack.testing import Crash, Detail, Hook
 
-from tests.support.scenes.world import Faults, World
+from tests.support.scenes.world import Faults, Mortal, World
 
 NAMES = [f"team/{number:02d}" for number in range(12)]
 Arguments = Mapping[str, Any]
@@ -23,30 +23,6 @@ def many(names: list[str] = NAMES) -> World:
     for name in names:
         world.scheduler.create_schedule(name, "note", "0 18 * * *")
     return world
-
-
-class Mortal(Hook):
-    """A process that dies before or after a request of a thread, and makes no further one."""
-
-    def __init__(self, at: int, *, after: bool = False) -> None:
-        self._left, self._after, self._lock = at, after, threading.Lock()
-
-    def before_call(self, operation: str, detail: Detail) -> tuple[int, ...]:
-        if not self._after:
-            self._live()
-        elif self._left <= 0:
-            raise Crash
-        return ()
-
-    def after_call(self, operation: str, detail: Detail) -> None:
-        if self._after:
-            self._live()
-
-    def _live(self) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left < 0:
-                raise Crash
 
 
 def triggered(world: World) -> Counter[str]:
