@@ -30,7 +30,7 @@ class LocalProcess:
     """A Python module in a process and session of its own, so that a Ctrl-C at the terminal reaches the parent only.
 
     ``module`` runs as under ``python -m``; its standard output and error are appended to ``log``. ``environ`` is its whole
-    environment. It ends when this process ends, also if this process is killed.
+    environment; its ``PYTHONPATH`` comes before the folder of this package. It ends when this process ends, also if this process is killed.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class LocalProcess:
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGES, environ.get("PYTHONPATH"))))},
+                env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, (environ.get("PYTHONPATH"), _PACKAGES)))},
                 start_new_session=True,
             )
 

@@ -132,8 +132,8 @@ class ChaosRun:
         common = {**inherited(), **self.cloud.environment, **variables(settings)}
         common |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "HURRY_LEASE": str(plan.pace.lease)}
         module = "bench.hurried" if plan.short_lease else "quarterjack"
-        environ = {name: common | {"AWS_ENDPOINT_URL": url} for name, url in urls.items()}
-        self.troupe = ProcessGroup(cast, module, environ.__getitem__, self.folder)
+        self.environ = {name: common | {"AWS_ENDPOINT_URL": url} for name, url in urls.items()}
+        self.troupe = ProcessGroup(cast, module, self.environ.__getitem__, self.folder)
         cleanup.callback(self.troupe.stop)
         self.books = Books(settings)
         direct = Scheduler(settings=settings)

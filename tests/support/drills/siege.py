@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Drill:
     before: float = 6.0  # seconds of load before the act
     after: float = 8.0  # seconds of load after the procedure
     plan: Callable[[Plan], Plan] = lambda plan: plan  # changes of the usual plan
+    prepare: Callable[[Siege], object] = lambda siege: None  # before the processes start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,14 @@ class Siege(ChaosRun):
         self.strike("killed", name)
         self.troupe.kill(name, rest=math.inf)
 
+    def redeploy(self, name: str, **environ: str) -> None:
+        """Ask a process to end, and start it with these variables of its environment, as a deployment does."""
+        self.environ[name] = self.environ[name] | environ
+        self.strike("asked to end", name)
+        before = self.troupe.present[name]
+        self.troupe.terminate(name, rest=0.0)
+        self.wait_for(lambda: self.troupe.present[name] is not before)
+
     def start_again(self, *names: str) -> None:
         """The operator starts processes with the commands that they had."""
         self.type("quarterjack worker --jobs acme.jobs" if names[0] in self.workers else f"quarterjack {names[0]}")
@@ -132,6 +142,10 @@ class Siege(ChaosRun):
         return command
 
     # The course of a drill.
+
+    def _prepare(self, cleanup: ExitStack) -> None:
+        super()._prepare(cleanup)
+        self.drill.prepare(self)
 
     def _rage(self) -> None:
         """Load; the fault; the operator; load."""
