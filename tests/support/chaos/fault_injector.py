@@ -12,7 +12,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.chaos.journal import Journal
 from tests.support.throttle import Throttle
@@ -42,6 +42,8 @@ class Fate(StrEnum):
     DELAY = "delayed"  # longer than the caller waits: the effect comes after it
     CUT = "cut off"
     DEAF = "cut off from answers"
+    DENY = "denied"  # a right is missing
+    KEYLESS = "refused for its key"  # the key of what is encrypted is disabled
     REPEAT = "delivery repeated"
 
 
@@ -119,6 +121,13 @@ class Post:
         return _received_once_more(dice.choice(known)) if known else None
 
 
+class _Spell(NamedTuple):
+    until: float  # monotonic seconds
+    fate: Fate
+    share: float  # of the requests
+    about: bytes  # what these have in their text
+
+
 class FaultInjector:
     """What one process has to suffer."""
 
@@ -126,15 +135,15 @@ class FaultInjector:
         self.process, self.journal, self._post = process, journal, post
         self._dice, self._lock = random.Random(f"{seed} {process}"), threading.Lock()
         self.chances = chances
-        self._spells: dict[str, tuple[float, Fate, float]] = {}
+        self._spells: dict[str, _Spell] = {}  # by service
 
     def cut(self, service: str, seconds: float, *, deaf: bool) -> None:
         """Cut the process off from a service: from all of it, or (``deaf``) only from its answers."""
         self.afflict(service, Fate.DEAF if deaf else Fate.CUT, seconds)
 
-    def afflict(self, service: str, fate: Fate, seconds: float, *, share: float = 1.0) -> None:
-        """For so long this happens to requests to a service; ``share`` of them."""
-        self._spells[service] = (time.monotonic() + seconds, fate, share)
+    def afflict(self, service: str, fate: Fate, seconds: float, *, share: float = 1.0, about: str = "") -> None:
+        """For so long this happens to requests to a service: to ``share`` of those that have ``about`` in their text."""
+        self._spells[service] = _Spell(time.monotonic() + seconds, fate, share, about.encode())
 
     def calm(self) -> None:
         """Nothing goes wrong any more."""
@@ -150,9 +159,10 @@ class FaultInjector:
         return fate
 
     def _decide(self, asked: Asked) -> Fate:
-        until, how, share = self._spells.get(asked.service, (0.0, Fate.PASS, 0.0))
-        if time.monotonic() < until and (share >= 1 or self._draw() < share):
-            return how
+        spell = self._spells.get(asked.service)
+        is_under = spell is not None and time.monotonic() < spell.until and spell.about in asked.body
+        if spell is not None and is_under and (spell.share >= 1 or self._draw() < spell.share):
+            return spell.fate
         chances, drawn = self.chances, self._draw()
         items = chances.items if asked.operation in BATCHES else 0.0
         table = (
@@ -232,16 +242,21 @@ def _queue(asked: Asked) -> str:
     return str(json.loads(asked.body).get("QueueUrl", ""))
 
 
+REFUSALS = {  # of SQS and of DynamoDB: status, name of the error, its name as a query's
+    Fate.REFUSE: ((500, "ServiceUnavailable", ""), (500, "InternalServerError", "")),
+    Fate.THROTTLE: ((400, "RequestThrottled", ""), (400, "ProvisionedThroughputExceededException", "")),
+    Fate.DENY: ((403, "AccessDenied", ""), (400, "AccessDeniedException", "")),
+    Fate.KEYLESS: ((400, "KmsDisabled", "KMS.DisabledException"), (400, "AccessDeniedException", "")),
+}
+
+
 def error(asked: Asked, fate: Fate) -> Answer:
     """A refusal as the service words it."""
     sqs = asked.service == "sqs"
-    if fate is Fate.THROTTLE:
-        code = "RequestThrottled" if sqs else "ProvisionedThroughputExceededException"
-    else:
-        code = "ServiceUnavailable" if sqs else "InternalServerError"
+    status, code, queried = REFUSALS[fate][0 if sqs else 1]
     kind = f"com.amazonaws.sqs#{code}" if sqs else f"com.amazonaws.dynamodb.v20120810#{code}"
     headers = {"Content-Type": "application/x-amz-json-1.0"}
     if sqs:
-        headers["x-amzn-query-error"] = f"{code};{'Sender' if fate is Fate.THROTTLE else 'Receiver'}"
-    body = json.dumps({"__type": kind, "message": "injected"}).encode()
-    return Answer(status=400 if fate is Fate.THROTTLE else 500, headers=headers, body=body)
+        headers["x-amzn-query-error"] = f"{queried or code};{'Sender' if status < 500 else 'Receiver'}"
+    body = json.dumps({"__type": kind, "message": f"injected: {fate}"}).encode()
+    return Answer(status=status, headers=headers, body=body)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from tests.support.chaos.fault_injector import Answer, Asked, Fate, FaultInjector, at_once, error
+from tests.support.chaos.fault_injector import REFUSALS, Answer, Asked, Fate, FaultInjector, at_once, error
 from tests.support.throttle import Throttle
 
 _OWN = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "keep-alive"})
@@ -52,7 +52,7 @@ class Proxy:
         match fate:
             case Fate.RESET | Fate.CUT:
                 return None
-            case Fate.REFUSE | Fate.THROTTLE:
+            case _ if fate in REFUSALS:
                 return error(asked, fate)
             case Fate.ITEMS:
                 return self._in_part(asked, self.mischief.throttle_of(asked))

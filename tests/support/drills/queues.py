@@ -1,4 +1,4 @@
-"""Drills of queues: the work queue is purged."""
+"""Drills of queues: the work queue is purged, the dead-letter queue is closed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import time
 
 from quarterjack.aws import Client
+from quarterjack.domain.times import SECOND
 
+from tests.support.chaos.fault_injector import Fate
 from tests.support.drills.siege import Drill, Siege
 
 _PURGING = 4.0  # seconds: a purge removes what is sent meanwhile, too
@@ -51,4 +53,38 @@ PURGED = Drill(
     runbook="purged-queue",
     act=_purge,
     procedure=_resend,
+)
+
+
+_LEASES = 4  # for so many lease times the dead-letter queue is closed
+_DOOMED = 40  # runs that fail for good
+
+
+def _close_dead_letters(siege: Siege) -> None:
+    """Nobody may send to the dead-letter queue or receive from it, while runs fail for good; its undertaker is gone."""
+    siege.kill("undertaker")
+    seconds = _LEASES * siege.plan.pace.lease
+    siege.afflict("sqs", Fate.DENY, seconds, about=siege.settings.queue("dead"))
+    siege.submit("chaos.doomed", _DOOMED)
+    siege.go_on(seconds)
+
+
+def _start_undertaker(siege: Siege) -> None:
+    denied = siege.journal.faults[Fate.DENY]
+    assert denied > 20, f"too few letters were refused to show anything: {denied}"
+    siege.start_again("undertaker")
+    siege.quarterjack("resend", "--all-tenants", "--due-before", "now", "--rate", "200")
+    siege.wait_for(lambda: not siege.books.waiting(int(siege.acted_at * SECOND) + 1_000))
+    siege.is_whole()
+    listed = siege.quarterjack("dead", "list", "--since", "-3h", "--limit", "1000")
+    dead = listed.count("chaos.doomed")
+    assert dead >= _DOOMED, f"{dead} of {_DOOMED} dead runs are on the list"
+
+
+UNBURIED = Drill(
+    name="dead letters closed",
+    done=f"For {_LEASES} lease times nobody may use the dead-letter queue, while {_DOOMED} runs fail for good; the undertaker is killed.",
+    runbook="unburied",
+    act=_close_dead_letters,
+    procedure=_start_undertaker,
 )

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from tests.support.drills.processes import FLEET_GONE
-from tests.support.drills.queues import PURGED
+from tests.support.drills.queues import PURGED, UNBURIED
 from tests.support.drills.releases import UPGRADED
+from tests.support.drills.siege import Drill
 from tests.support.drills.tables import THROTTLED
 
-DRILLS = {drill.name: drill for drill in (FLEET_GONE, PURGED, THROTTLED, UPGRADED)}
+_ALL: tuple[Drill, ...] = (
+    FLEET_GONE,
+    PURGED,
+    THROTTLED,
+    UNBURIED,
+    UPGRADED,
+)
+DRILLS = {drill.name: drill for drill in _ALL}

@@ -49,7 +49,7 @@ class Result:
     verdict: Verdict
     violations: list[str]  # of the verdict, and repeats of a kind that the drill does not explain
     under_way: int  # runs that were due and had not ended when the operator began
-    seconds: float  # from the operator's first step until the last late start
+    seconds: float  # from the operator's first step until all runs are in time again
     commands: list[str]  # of the operator
 
     @property
@@ -69,6 +69,7 @@ class Siege(ChaosRun):
     under_way: int = field(default=0, init=False)
     acted_at: float = field(default=0.0, init=False)  # UTC seconds
     operated_at: float = field(default=0.0, init=False)  # UTC seconds
+    whole_at: float = field(default=0.0, init=False)  # UTC seconds
 
     # What acts and procedures use.
 
@@ -93,12 +94,19 @@ class Siege(ChaosRun):
         """Write down what keeps a process from its work, and for how long: else its repeats are violations."""
         self.journal.strike(kind, name, seconds)
 
-    def afflict(self, service: str, fate: Fate, kind: str, seconds: float, *, share: float = 1.0) -> None:
-        """For so long this happens to the requests of all processes and of an owner to a service; ``share`` of them."""
+    def afflict(self, service: str, fate: Fate, seconds: float, *, share: float = 1.0, about: str = "") -> None:
+        """For so long this happens to the requests of all processes and of an owner to a service.
+
+        ``share`` of those that have ``about`` in their text.
+        """
         for name, injector in self.mischief.items():
-            injector.afflict(service, fate, seconds, share=share)
-            if name in self.troupe.names:
-                self.strike(kind, name, seconds)
+            injector.afflict(service, fate, seconds, share=share, about=about)
+            if name in self.troupe.names and not about:
+                self.strike(str(fate), name, seconds)
+
+    def submit(self, job: str, count: int) -> list[str]:
+        """So many one-offs of a job that are due now; their ids."""
+        return self.owners.submit(job, count)
 
     def kill(self, name: str) -> None:
         """``kill -9``. It stays away until ``start_again``."""
@@ -134,6 +142,10 @@ class Siege(ChaosRun):
         if process.returncode:
             self.journal.refuse(f"operator: {command} ended with {process.returncode}: {text[-500:]}")
         return text
+
+    def is_whole(self) -> None:
+        """What the drill broke besides the times of starts is as it was, from now on."""
+        self.whole_at = time.time()
 
     def type(self, command: str) -> str:
         """Write down a step of the operator for the page."""
@@ -176,13 +188,13 @@ class Siege(ChaosRun):
         )
 
     def _seconds(self, lines: list[Line], verdict: Verdict) -> float:
-        """From the operator's first step until the last start that was late, or that was a repeat."""
+        """From the operator's first step until the last start that was late or a repeat, or until ``is_whole``."""
         first: dict[str, Line] = {}
         for line in sorted((line for line in lines if line["what"] == "start"), key=lambda line: float(line["at"])):
             first.setdefault(line["run"], line)
         late = [float(line["at"]) for line in first.values() if line["at"] - line["due"] > LATE]
         again = [float(repeat.again["at"]) for repeat in verdict.repeats]
-        return max(0.0, *(at - self.operated_at for at in (*late, *again, self.operated_at)))
+        return max(0.0, *(at - self.operated_at for at in (*late, *again, self.whole_at)))
 
 
 def conduct(drill: Drill, cloud: LocalCloud, folder: Path, say: Callable[[str], object] = lambda text: None) -> Result:

@@ -7,12 +7,11 @@ from tests.support.drills.siege import Drill, Siege
 
 _LEASES = 6  # the fault lasts for so many lease times
 _SHARE = 0.9  # of requests that are throttled
-_THROTTLED = "throttled"
 
 
 def _throttle(siege: Siege) -> None:
     seconds = _LEASES * siege.plan.pace.lease
-    siege.afflict("dynamodb", Fate.THROTTLE, _THROTTLED, seconds, share=_SHARE)
+    siege.afflict("dynamodb", Fate.THROTTLE, seconds, share=_SHARE)
     siege.go_on(seconds)
 
 
@@ -30,5 +29,5 @@ THROTTLED = Drill(
     runbook="behind",
     act=_throttle,
     procedure=_raise_the_maximum,
-    explains=frozenset({_THROTTLED}),
+    explains=frozenset({str(Fate.THROTTLE)}),
 )
