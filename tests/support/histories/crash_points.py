@@ -157,7 +157,9 @@ class Scene:
             if self.world.clock() > start + RECOVERY:
                 return found
             self.world.live(2 * MINUTE // SECOND)
-        return []
+        self.world.audit()  # tidies what has ended since
+        repaired = {what: count for what, count in vars(self.world.audit()).items() if count and what != "schedules"}
+        return [f"the auditor repairs what is at rest: {repaired}"] if repaired else []
 
 
 @dataclass(frozen=True, eq=False)
