@@ -11,9 +11,12 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from inspect import CO_VARKEYWORDS
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +69,7 @@ def pytest_report_header() -> str:
 
 
 _long = LongTests(long_tests())
+_LONG, _LISTED = 300.0, 25  # seconds of all tests from which the longest are listed; how many
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -93,6 +97,18 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where the time of a long session went: the test functions that took most of it, all their parameters together."""
+    spent = defaultdict[str, float](float)
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            spent[report.nodeid.partition("[")[0]] += report.duration
+    if (total := sum(spent.values())) > _LONG:
+        terminalreporter.section(f"{total:,.0f} s of tests, {len(spent):,} functions; longest")
+        for name, seconds in sorted(spent.items(), key=itemgetter(1), reverse=True)[:_LISTED]:
+            terminalreporter.write_line(f"{seconds:6.0f} s  {name.removeprefix('tests/')}")
 
 
 def pytest_xdist_auto_num_workers() -> int:
