@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from quarterjack.local.processes import LocalProcess, ProcessRole
 
 Environ = Callable[[str], Mapping[str, str]]  # of a process by its name
+CRASH_REST = 1.0  # seconds until a process that crashed is started again
 
 
 @dataclass(kw_only=True)
@@ -35,6 +37,8 @@ class ProcessGroup:
         self.present: dict[str, Life] = {}
         self.past: list[Life] = []
         self.unforced: list[str] = []  # ends that nobody ordered
+        self.broken: set[str] = set()  # processes that cannot run: they end by themselves, again and again
+        self.crashes = Counter[str]()  # of these
 
     @property
     def names(self) -> list[str]:
@@ -63,6 +67,10 @@ class ProcessGroup:
     def start_again(self, name: str) -> None:
         """End the rest of a process that was ended."""
         self._due[name] = 0.0
+
+    def order(self, name: str, *arguments: str) -> None:
+        """The command line of a process from its next start on."""
+        self._roles[name] = ProcessRole(name, arguments)
 
     def terminate(self, name: str, *, rest: float) -> None:
         self.present[name].doomed = True
@@ -105,8 +113,12 @@ class ProcessGroup:
 
     def _replace(self, name: str, life: Life, now: float) -> None:
         if not life.doomed:
-            self.unforced.append(f"{name} ended by itself with {life.child.exit_code}")
             life.doomed = True
+            if name in self.broken:
+                self.crashes[name] += 1
+                self._due[name] = now + CRASH_REST
+            else:
+                self.unforced.append(f"{name} ended by itself with {life.child.exit_code}")
         if now >= self._due.get(name, 0.0):
             life.child.stop()
             self.past.append(life)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.drills.deployments import BROKEN
 from tests.support.drills.processes import FLEET_GONE
 from tests.support.drills.queues import PURGED, UNBURIED
 from tests.support.drills.releases import UPGRADED
@@ -13,6 +14,7 @@ _ALL: tuple[Drill, ...] = (
     PURGED,
     THROTTLED,
     UNBURIED,
+    BROKEN,
     UPGRADED,
 )
 DRILLS = {drill.name: drill for drill in _ALL}

@@ -113,8 +113,12 @@ class Siege(ChaosRun):
         self.strike("killed", name)
         self.troupe.kill(name, rest=math.inf)
 
-    def redeploy(self, name: str, **environ: str) -> None:
-        """Ask a process to end, and start it with these variables of its environment, as a deployment does."""
+    def redeploy(self, name: str, *, broken: bool = False, **environ: str) -> None:
+        """Ask a process to end, and start it with these variables of its environment, as a deployment does.
+
+        ``broken``: it cannot run with them, so its ends are no violations.
+        """
+        (self.troupe.broken.add if broken else self.troupe.broken.discard)(name)
         self.environ[name] = self.environ[name] | environ
         self.strike("asked to end", name)
         before = self.troupe.present[name]
