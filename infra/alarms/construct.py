@@ -14,6 +14,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from quarterjack.domain.policies import Priority
 from quarterjack.errors import QuarterjackError
+from quarterjack.stores.tables import TABLES
 
 from ..figures import DIMENSIONS, Figure
 from ..installation import InstallationSettings
@@ -115,7 +116,9 @@ class InstallationAlarms(Construct):
     def _text(self, spec: AlarmSpec) -> str:
         begin = f"{spec.severity}. {spec.means} Look first: {spec.look}"
         if self._settings.runbooks is None:
-            return with_steps(begin, spec.id, self._installation.prefix)
+            return with_steps(
+                begin, spec.id, self._installation.prefix, self._installation.tables or self._installation.prefix
+            )
         return f"{begin} Runbook: {self._settings.runbooks.rstrip('/')}/{spec.id}.md"
 
     def _metric(self, planned: PlannedMetricAlarm) -> cloudwatch.IMetric:
@@ -165,6 +168,7 @@ _FOLDERS = (_HERE.parents[1] / FOLDER, _HERE.parent / "runbooks")
 _STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 _LINK = re.compile(r"\[([^]]+)]\([^)]+\)")
 _OURS = re.compile(r"\bquarterjack-(?=[a-z])")  # begins the names of an installation's parts, as the pages have them
+_TABLES = re.compile(rf"\bquarterjack-(?=(?:{'|'.join(table.suffix for table in TABLES)})\b)")
 _FAR = "…"
 
 
@@ -179,15 +183,15 @@ def page_of(alarm: str) -> str:
     )
 
 
-def steps_of(page: str, prefix: str) -> list[str]:
+def steps_of(page: str, prefix: str, tables: str) -> list[str]:
     """The steps of a page under "Look first" and "Steps": of each its words up to the first command, and its commands.
 
-    Names of parts begin with the ``prefix`` of the installation.
+    Names of parts begin with the ``prefix`` of the installation, those of its tables with ``tables``.
     """
     first, steps = (_section(page, name) for name in ("Look first", "Steps"))
     parts = _STEP.split(steps)[1:] or [steps]
     found = [_said("First", first), *(_said(str(number), part) for number, part in enumerate(parts, 1))]
-    return [_OURS.sub(f"{prefix}-", step) for step in found if step]
+    return [_OURS.sub(f"{prefix}-", _TABLES.sub(f"{tables}-", step)) for step in found if step]
 
 
 def _section(page: str, name: str) -> str:
@@ -206,11 +210,11 @@ def _said(number: str, part: str) -> str:
     return f"{number}: {typed}" if number == "First" else f"{number}. {lead}: {typed}"
 
 
-def with_steps(begin: str, alarm: str, prefix: str) -> str:
+def with_steps(begin: str, alarm: str, prefix: str, tables: str) -> str:
     """An alarm's description: ``begin``, as many steps of its page as CloudWatch takes, and where the rest stands."""
     end = f"All steps: {FOLDER}/{alarm}.md"
     text = begin
-    for step in steps_of(page_of(alarm), prefix):
+    for step in steps_of(page_of(alarm), prefix, tables):
         longer = f"{text}\n{step}"
         if len(f"{longer}\n{_FAR} {end}") > MOST:
             return f"{text}\n{_FAR} {end}"

@@ -42,6 +42,9 @@ COLUMNS: Mapping[str, str] = {
     "backfill": "string",
     "replay_of": "string",
     "skipped": "int",
+    "parent": "string",
+    "child_no": "int",
+    "has_result": "boolean",
 }
 
 FAILURES = """\

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
-from quarterjack.domain.run import EPOCH, RunRow, RunState
+from quarterjack.domain.run import EPOCH, UNTIL_DECIDED, RunRow, RunState
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Misconfigured
 from quarterjack.ports.services import Services
-from quarterjack.restore.fates import UNTIL_DECIDED, UnknownEnd, end_as, hold, is_held, keep
-from quarterjack.state.ending import hasten
+from quarterjack.restore.fates import UnknownEnd, end_as, hold, keep
+from quarterjack.state.ending import expire, hasten
 from quarterjack.state.lease import lease, renew
 from quarterjack.stores.agenda import Agenda
 
@@ -62,9 +62,11 @@ def test_a_held_run_starts_when_it_is_hastened_and_for_no_message_of_before(serv
         held = services.ledger.move(run.ref, hold(run, epoch=5, why=UnknownEnd.BEGAN))
         assert held.applied
     assert held.run is not None
-    assert is_held(held.run)
+    assert held.run.is_undecided
     assert (held.run.fence, held.run.not_before) == (5 * EPOCH, UNTIL_DECIDED)
     assert not services.ledger.move(run.ref, lease(seen_fence=5 * EPOCH, **ASKED)).applied
+    late = expire(revision=1, seen_fence=0, now=NOON + DAY, expires=NOON + DAY, reason="deadline passed")
+    assert not services.ledger.move(run.ref, late).applied
     assert services.ledger.move(run.ref, hasten(now=NOON)).applied
     assert not services.ledger.move(run.ref, lease(**ASKED)).applied
     leased = services.ledger.move(run.ref, lease(seen_fence=5 * EPOCH, **ASKED))

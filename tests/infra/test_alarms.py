@@ -172,16 +172,22 @@ def test_without_an_address_the_message_brings_the_first_steps_along(alarms: dic
 
 
 def test_the_steps_name_the_parts_of_the_installation() -> None:
-    steps = "\n".join(steps_of(page_of("nothing-runs"), "acme-jobs"))
+    steps = "\n".join(steps_of(page_of("nothing-runs"), "acme-jobs", "acme-jobs"))
     assert "--function-name acme-jobs-worker" in steps
     assert "quarterjack-" not in steps
     assert "`quarterjack queues list`" in steps
 
 
+def test_the_steps_name_the_tables_of_a_restored_installation() -> None:
+    steps = "\n".join(steps_of(page_of("historian-behind"), "acme-jobs", "acme-jobs2"))
+    assert "--table-name acme-jobs2-history" in steps
+    assert "/aws/lambda/acme-jobs-historian" in steps
+
+
 def test_the_longest_prefix_leaves_room_for_steps() -> None:
     for spec in SPECS:
         begin = f"{spec.severity}. {spec.means} Look first: {spec.look}"
-        text = with_steps(begin, spec.id, "x" * 60)
+        text = with_steps(begin, spec.id, "x" * 60, "x" * 60)
         assert len(text) <= MOST_TEXT
         assert "\nFirst: `" in text, spec.id
 

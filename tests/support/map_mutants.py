@@ -34,8 +34,8 @@ MAP_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "who loses the race for a window does not try again",
         "fires/windows/advance.py",
-        "        if write_window(after, services, clock):\n            _start(after, range",
-        "        if write_window(after, services, clock) or True:\n            _start(after, range",
+        "        if write_window(after, services, clock):\n            had_ended = _start(after, range",
+        "        if write_window(after, services, clock) or True:\n            had_ended = _start(after, range",
     ),
     (
         "items start after the parent was cancelled",

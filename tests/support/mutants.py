@@ -87,7 +87,7 @@ VERSIONS = (
     "tests/unit/doctor/test_checks.py::test_runs_that_wait_for_a_version_without_workers",
 )
 MOVES = ("tests/unit/moving",)
-RESTORES = ("tests/unit/restore",)
+RESTORES = ("tests/unit/restore", "tests/unit/cli/test_restore.py")
 MAPS = ("tests/unit/worker/test_maps.py", "tests/proof/test_crash_points.py", "tests/proof/test_parked.py")
 DECISIONS = (
     "tests/unit/state",
@@ -280,8 +280,8 @@ MUTANTS = (
     Mutant(
         "lease beyond the last attempt",
         "state/lease.py",
-        'if first else all_of(Compare("attempt", "<", max_attempts), current)',
-        "if first else current",
+        'if first else all_of(Compare("attempt", "<", max_attempts), of_epoch(seen_fence))',
+        "if first else of_epoch(seen_fence)",
         WORKERS,  # a worker looks before it takes what another had, so this clause decides in races only
     ),
     Mutant("lease of what has ended", "state/lease.py", _LEASE, _LEASE.replace(", startable", "")),
@@ -303,12 +303,10 @@ MUTANTS = (
         "a batch leases what others had",
         "state/lease.py",
         """    startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
-    current = Compare("fence", "<", seen_fence + EPOCH)
-    untouched = _NEVER_FENCED if first else all_of(Compare("attempt", "<", max_attempts), current)
+    untouched = _NEVER_FENCED if first else all_of(Compare("attempt", "<", max_attempts), of_epoch(seen_fence))
 """,
         """    startable = Compare("fence", ">=", 0) if first else any_of(READY, abandoned(now)) if steal else READY
-    current = Compare("fence", "<", seen_fence + EPOCH)
-    untouched = Compare("fence", ">=", 0) if first else all_of(Compare("attempt", "<", max_attempts), current)
+    untouched = Compare("fence", ">=", 0) if first else all_of(Compare("attempt", "<", max_attempts), of_epoch(seen_fence))
 """,
     ),
     Mutant(

@@ -9,10 +9,14 @@ from typing import Literal
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.policies import Priority
-from quarterjack.domain.times import SECOND, stamp
+from quarterjack.domain.times import DAY, SECOND, stamp
 from quarterjack.values import value
 
 EPOCH = 1_000_000  # of a fence: the epochs of the run lie above it, its leases below
+UNTIL_DECIDED = (
+    200 * 365 * DAY
+)  # UTC ms: the ``not_before`` of a run that waits for its owner since a restore of the tables
+RESULT_LOST = "lost"  # the ``result_ref`` of a run that has ended, and whose result no table has since a restore
 MISSED = 60 * SECOND  # ms; a fire that is claimed, or starts, later than this after its time counts as missed
 
 
@@ -96,7 +100,9 @@ class RunRow:
     unstarted: bool = False  # a change of its schedule ended it before its start: a newer revision may take it over
     worker: str | None = None  # process of the last lease
     result: str | None = None  # JSON text of a small result
-    result_ref: str | None = None  # of a larger one: "beside" (an item beside the row), or its key in the bucket
+    result_ref: str | None = (
+        None  # of a larger one: "beside" (an item beside the row), its key in the bucket, or RESULT_LOST
+    )
     progress: float | None = None  # 0 to 1, as of the last heartbeat
     stage: str | None = None  # of the job, as of the last heartbeat
     slices: int = 0  # slices that ended at a checkpoint
@@ -132,6 +138,11 @@ class RunRow:
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it waits for its owner's decision since a restore of the tables: no message or entry of it is needed."""
+        return self.state is RunState.RETRYING and self.not_before >= UNTIL_DECIDED
 
     @property
     def leases(self) -> int:

@@ -156,12 +156,14 @@ class _EntryUse(Enum):
     DUE = "due"  # its run waits for a permit, or ended as one that is reported, by somebody who may have died before
     LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
     MOVED = "moved"  # its next attempt comes later, and this may stand for the only message of it
-    UNNEEDED = "unneeded"  # its run has ended, or was rescheduled to later, for which it has another entry
+    UNNEEDED = "unneeded"  # its run has ended, waits for its owner's decision, or was rescheduled to later, for which it has another entry
 
 
 def _use_of(entry: AgendaEntry, run: RunRow, now: int) -> _EntryUse:
     if run.is_terminal:
         return _EntryUse.DUE if run.state in _REPORTED and run.buried_at is None else _EntryUse.UNNEEDED
+    if run.is_undecided:
+        return _EntryUse.UNNEEDED
     if run.state in WAITING:
         if run.not_before > max(entry.due, now):
             return _EntryUse.UNNEEDED if run.state is RunState.QUEUED else _EntryUse.MOVED

@@ -7,21 +7,22 @@
     it was claimed      as above                 held, if its time is over              stays
     nothing             (no run)                 held, if its time is over; else kept   stays
 
-A held run waits until FAR for its owner: ``hasten`` (``retry_run``) starts it, ``cancel`` (``cancel_run``) ends it. A fire without a row
-whose time is over is held, too, unless the archive knows its end.
+A held run waits until UNTIL_DECIDED for its owner: ``hasten`` (``retry_run``) starts it, ``cancel`` (``cancel_run``) ends it. So does a
+parked run whose wait is over, and a fire without a row whose time is over, unless the archive knows its end.
 
 Each row that a restore decides on gets a fence of the restore's epoch: every lease, message and verdict of an earlier one is outdated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.history.transition_line import TransitionLine
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import EPOCH, TERMINAL, RunRow, RunState
-from quarterjack.domain.times import DAY, HOUR
+from quarterjack.domain.run import EPOCH, RESULT_LOST, TERMINAL, UNTIL_DECIDED, RunRow, RunState
+from quarterjack.domain.times import HOUR
 from quarterjack.state.transition import (
     Change,
     Condition,
@@ -34,8 +35,6 @@ from quarterjack.state.transition import (
 )
 from quarterjack.values import value
 
-UNTIL_DECIDED = 200 * 365 * DAY  # UTC ms: the ``not_before`` of a held run
-_HELD = "restored: "  # how the reason of a held run begins
 _SINCE = 1_767_225_600_000  # UTC ms: the epochs' hours count from 2026
 
 
@@ -44,6 +43,8 @@ class UnknownEnd(StrEnum):
 
     BEGAN = "restored: it began, and its end is not known"
     NO_TRACE = "restored: nothing tells whether it ran"
+    WAIT_OVER = "restored: what it waited for has happened, and nothing tells whether it went on"
+    REMOVED = "restored: it was removed since"
 
 
 class Fate(StrEnum):
@@ -65,6 +66,8 @@ class FateOfRun:
 
 
 _STAYS = FateOfRun(fate=Fate.STAYS)
+NO_PAYLOAD = FateOfRun(fate=Fate.LOST, why="restored: its payload is in no table")
+NO_DEFINITION = FateOfRun(fate=Fate.LOST, why="restored: its definition is in no table")
 
 
 def next_epoch(present: int, now: int) -> int:
@@ -77,24 +80,27 @@ def lifted(fence: int, epoch: int) -> int:
     return epoch * EPOCH + fence % EPOCH
 
 
-def is_held(run: RunRow) -> bool:
-    """Whether a run waits for its owner's decision since a restore."""
-    return run.state is RunState.RETRYING and run.not_before >= UNTIL_DECIDED and (run.reason or "").startswith(_HELD)
-
-
 def latest(one: TransitionLine | None, other: TransitionLine) -> TransitionLine:
     """The later of two transitions of one run."""
     return other if one is None or one.order <= other.order else one
 
 
 def decide(  # noqa: PLR0911 (a table of cases)
-    row: RunRow | None, line: TransitionLine | None, *, epoch: int, until: int
+    row: RunRow | None,
+    line: TransitionLine | None,
+    *,
+    epoch: int,
+    until: int,
+    goes_on: Callable[[RunRow], bool] = lambda _: False,
 ) -> FateOfRun:
-    """``line``: the run's last transition in the archive up to ``until`` (UTC ms), when the restore began. One of both is given."""
-    if line is not None and line.after is None:  # removed, or its retention is over
-        return _STAYS
+    """``line``: the run's last transition in the archive up to ``until`` (UTC ms), when the restore began. One of both is given.
+
+    ``goes_on``: whether a run that is parked beyond ``until`` would go on at once, because what it waits for has happened.
+    """
     if row is not None and (row.fence // EPOCH == epoch or (row.is_terminal and not row.unstarted)):
         return _STAYS
+    if line is not None and line.after is None:  # removed since
+        return _STAYS if row is None else FateOfRun(fate=Fate.HELD, why=UnknownEnd.REMOVED)
     if line is not None and line.after in TERMINAL:
         same = row is not None and row.state is line.after
         return _STAYS if same else FateOfRun(fate=Fate.ENDS, why=f"{line.after} at the archive's word")
@@ -103,19 +109,34 @@ def decide(  # noqa: PLR0911 (a table of cases)
         began = line.fence > 0
         if line.ref.is_fire and line.backfill is None:
             return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN if began else UnknownEnd.NO_TRACE)
-        return FateOfRun(fate=Fate.LOST, why="restored: its payload is in no table")
+        return NO_PAYLOAD
     if row.is_terminal:  # refused before its start; a backfill, or its schedule, may claim it
         return _STAYS if line is None or not line.fence else FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN)
     if row.state is RunState.RUNNING or (line is not None and line.fence > row.fence):
         return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN)
-    if row.not_before > until and (row.wake_at is None or row.state is not RunState.PARKED or row.wake_at > until):
-        return FateOfRun(fate=Fate.KEPT)
-    return FateOfRun(fate=Fate.HELD, why=UnknownEnd.NO_TRACE)
+    if _is_due(row, line, until):
+        return FateOfRun(fate=Fate.HELD, why=UnknownEnd.NO_TRACE)
+    if row.state is RunState.PARKED and goes_on(row):
+        return FateOfRun(fate=Fate.HELD, why=UnknownEnd.WAIT_OVER)
+    return FateOfRun(fate=Fate.KEPT)
 
 
-def hold(run: RunRow, *, epoch: int, why: str) -> Transition:
-    """A run as it was read waits for its owner's decision; all attempts are left to it."""
-    fence = lifted(run.fence, epoch)
+def _is_due(row: RunRow, line: TransitionLine | None, until: int) -> bool:
+    """Whether a run that waits could have started by ``until``. Its owner, or what it waits for, may have changed its time since.
+
+    The heartbeat of a wait moves its end and is not archived.
+    """
+    parked = row.state is RunState.PARKED
+    moved = line is not None and not (parked and line.after is RunState.PARKED) and (line.not_before or 0) <= until
+    return moved or row.not_before <= until or (parked and row.wake_at is not None and row.wake_at <= until)
+
+
+def hold(run: RunRow, *, epoch: int, why: str, seen: int = 0, payload: str | None = None) -> Transition:
+    """A run as it was read waits for its owner's decision; all attempts are left to it.
+
+    ``seen``: its fence in the archive. ``payload``: JSON text in place of its own.
+    """
+    fence = lifted(max(run.fence, seen), epoch)
     changes: dict[str, Change] = {
         "state": RunState.RETRYING,
         "not_before": UNTIL_DECIDED,
@@ -128,6 +149,8 @@ def hold(run: RunRow, *, epoch: int, why: str) -> Transition:
         "ended_at": None,
         "ttl": None,
     }
+    if payload is not None:
+        changes["payload"] = payload
     return _restored("hold", RunState.RETRYING, run, fence, changes)
 
 
@@ -143,16 +166,36 @@ def end_as(run: RunRow, line: TransitionLine, *, epoch: int, retention: int) -> 
     fence, ended = lifted(max(run.fence, line.fence), epoch), line.ended_at or line.at
     more: dict[str, Change] = {"fence": fence, "attempt": line.attempt, "unstarted": None, "worker": line.worker}
     more |= {"started_at": line.started_at, "leased_at": line.leased_at, "error_type": line.error_type}
+    more |= {"result_ref": RESULT_LOST if line.has_result else None}
     return ending(
         "end_restored",
         line.after,
         _as_read(run),
         now=ended,
         expires=max(ended, run.due) + retention,
-        reason=line.reason,
+        reason=_reason(line),
         more=more,
         already=all_of(in_state(line.after), same_fence(fence)),
     )
+
+
+def lose(run: RunRow, *, epoch: int, now: int, retention: int, why: str) -> Transition:
+    """A run as it was read can never start again."""
+    fence = lifted(run.fence, epoch)
+    return ending(
+        "lose_restored",
+        RunState.LOST,
+        _as_read(run),
+        now=now,
+        expires=max(now, run.due) + retention,
+        reason=why,
+        more={"fence": fence},
+        already=all_of(in_state(RunState.LOST), same_fence(fence)),
+    )
+
+
+def _reason(line: TransitionLine) -> str | None:
+    return line.reason or ("restored: its result is in no table" if line.has_result else None)
 
 
 def _restored(name: str, to: RunState, run: RunRow, fence: int, changes: dict[str, Change]) -> Transition:
@@ -180,6 +223,8 @@ def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int,
         "worker": line.worker,
         "backfill": line.backfill,
         "replay_of": line.replay_of,
+        "parent": line.parent,
+        "child_no": line.child_no,
     }
     match decision.fate:
         case Fate.HELD:
@@ -191,7 +236,8 @@ def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int,
         state=line.after,
         not_before=line.not_before or due,
         attempt=line.attempt,
-        reason=line.reason,
+        reason=_reason(line),
+        result_ref=RESULT_LOST if line.has_result else None,
         ended_at=line.ended_at or line.at,
         skipped=line.skipped if last is not None else None,
         skipped_until=last,

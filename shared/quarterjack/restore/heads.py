@@ -32,9 +32,9 @@ class JoinedSchedule:
     again: int | None = None  # UTC ms at which a pause ended by itself since; None: there was none
 
 
-def joined(head: Head | None, newest: Revision, until: int) -> JoinedSchedule:
-    """``until``: UTC ms at which the restore began: a pause that ends before it is over."""
-    state, why = _state_of(head, newest)
+def joined(head: Head | None, newest: Revision, until: int, last: int) -> JoinedSchedule:
+    """``until``: UTC ms at which the restore began: a pause that ends before it is over. ``last``: the greatest number of a revision."""
+    state, why = _state_of(head, newest, last)
     ended = newest.active_until
     if ended is None and state in (ScheduleState.PAUSED, ScheduleState.DELETED) and head is not None:
         ended = max(head.paused_at or head.updated_at, newest.active_from)
@@ -46,17 +46,17 @@ def joined(head: Head | None, newest: Revision, until: int) -> JoinedSchedule:
 
 
 def _state_of(  # noqa: PLR0911 (a table of cases)
-    head: Head | None, newest: Revision
+    head: Head | None, newest: Revision, last: int
 ) -> tuple[ScheduleState, str]:
     by_revision = (
         ScheduleState.ACTIVE if newest.closed_by is None else _AFTER.get(newest.closed_by, ScheduleState.ACTIVE)
     )
     if head is None:
         return by_revision, f"its head is missing: it is as revision {newest.number} was"
-    if head.state is ScheduleState.DELETED and newest.active_until is not None and head.revision >= newest.number:
+    if head.state is ScheduleState.DELETED and newest.active_until is not None and head.revision >= last:
         return head.state, ""
-    if head.revision > newest.number:
-        return head.state, f"revision {head.revision} is missing: its definition is that of revision {newest.number}"
+    if last > newest.number:
+        return head.state, f"revision {last} is missing: its definition is that of revision {newest.number}"
     if head.revision < newest.number:
         return by_revision, f"its head is of revision {head.revision}: it is as revision {newest.number} was"
     is_open = newest.active_until is None

@@ -21,7 +21,7 @@ from quarterjack.errors import Conflict, InvalidInput, Misconfigured
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.services import Services
-from quarterjack.restore.fates import is_held, next_epoch
+from quarterjack.restore.fates import next_epoch
 from quarterjack.restore.runs import open_runs, run_steps
 from quarterjack.restore.schedules import all_heads, backfill_steps, chain_steps, schedule_steps
 from quarterjack.restore.steps import Restore, RestoreStep, known_runs
@@ -139,4 +139,4 @@ def _write(
 
 def undecided(services: Services) -> Iterator[RunRow]:
     """The runs that wait for their owners' decisions."""
-    return filter(is_held, open_runs(services))
+    return (run for run in open_runs(services) if run.is_undecided)

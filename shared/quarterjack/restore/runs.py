@@ -15,8 +15,9 @@ from quarterjack.fires.context import FAR, FireContext, find_revision
 from quarterjack.fires.plan import timetable_of
 from quarterjack.owner.runs.submit import entry_of, put_entry, wait_timer
 from quarterjack.ports.services import Services
-from quarterjack.restore.fates import Fate, FateOfRun, decide, end_as, hold, keep, row_of
+from quarterjack.restore.fates import NO_DEFINITION, Fate, FateOfRun, decide, end_as, hold, keep, lose, row_of
 from quarterjack.restore.steps import Known, Restore, RestoreStep, StepKind, must
+from quarterjack.restore.waits import RestoredWaits
 from quarterjack.state.transition import Transition
 from quarterjack.timing import fires
 
@@ -42,14 +43,15 @@ def open_runs(services: Services) -> Iterator[RunRow]:
 
 def run_steps(restore: Restore, known: Known, context: FireContext) -> Iterator[RestoreStep]:
     """The steps of all runs."""
+    decides = _Decides(known, restore, context)
     refs = sorted(known)
     for start in range(0, len(refs), _BATCH):
         rows = _read(refs[start : start + _BATCH], context.services)
         for ref in refs[start : start + _BATCH]:
-            yield from _steps_of(ref, rows.get(ref), known[ref], restore, context)
+            yield from decides.steps(ref, rows.get(ref), known[ref])
     for row in open_runs(context.services):
         if row.ref not in known:
-            yield from _steps_of(row.ref, row, None, restore, context)
+            yield from decides.steps(row.ref, row, None)
 
 
 def _read(refs: Sequence[RunRef], services: Services) -> Mapping[RunRef, RunRow]:
@@ -59,16 +61,59 @@ def _read(refs: Sequence[RunRef], services: Services) -> Mapping[RunRef, RunRow]
     return answer.found
 
 
-def _steps_of(
-    ref: RunRef, row: RunRow | None, line: TransitionLine | None, restore: Restore, context: FireContext
-) -> Iterator[RestoreStep]:
-    if row is not None and _is_of_backfill(row, line):
-        return
-    decision = decide(row, line, epoch=restore.epoch, until=restore.until)
-    if decision.fate is Fate.STAYS or (decision.fate is Fate.KEPT and row is not None and _is_of_chain(row)):
-        return
-    apply = partial(_apply, row, line, decision, restore, context)
-    yield RestoreStep(kind=_KINDS[decision.fate], target=str(ref), why=decision.why, apply=apply)
+class _Decides:
+    """Decides on runs, and applies what was decided."""
+
+    def __init__(self, known: Known, restore: Restore, context: FireContext) -> None:
+        self._restore, self._services = restore, context.services
+        self._waits = RestoredWaits(known, restore, context.services)
+        self._defined: dict[tuple[str, int], bool] = {}
+
+    def steps(self, ref: RunRef, row: RunRow | None, line: TransitionLine | None) -> Iterator[RestoreStep]:
+        if row is not None and _is_of_backfill(row, line):
+            return
+        restore = self._restore
+        decision = decide(row, line, epoch=restore.epoch, until=restore.until, goes_on=self._waits.go_on)
+        if decision.fate is Fate.STAYS or (decision.fate is Fate.KEPT and row is not None and _is_of_chain(row)):
+            return
+        if decision.fate in (Fate.HELD, Fate.KEPT) and not self._is_defined(ref, row, line):
+            decision = NO_DEFINITION
+        apply = partial(self._apply, row, line, decision)
+        yield RestoreStep(kind=_KINDS[decision.fate], target=str(ref), why=decision.why, apply=apply)
+
+    def _is_defined(self, ref: RunRef, row: RunRow | None, line: TransitionLine | None) -> bool:
+        """Whether a table has the revision that defines a run of a schedule."""
+        if ref.is_one_off:
+            return True
+        number = row.defined_by or row.revision if row is not None else line.revision if line is not None else 0
+        key = (ref.owner, number)
+        if key not in self._defined:
+            self._defined[key] = find_revision(*key, self._services) is not None
+        return self._defined[key]
+
+    def _apply(self, row: RunRow | None, line: TransitionLine | None, decision: FateOfRun) -> None:
+        services = self._services
+        if row is None:
+            assert line is not None
+            _put(line, decision, self._restore, services)
+            return
+        if decision.fate is Fate.KEPT:
+            _put_timer(row, services, self._restore)
+        must([services.ledger.move(row.ref, self._move_of(row, line, decision)).applied], str(row.ref))
+
+    def _move_of(self, row: RunRow, line: TransitionLine | None, decision: FateOfRun) -> Transition:
+        epoch, retention = self._restore.epoch, self._services.retention
+        match decision.fate:
+            case Fate.KEPT:
+                return keep(row, epoch=epoch)
+            case Fate.ENDS:
+                assert line is not None
+                return end_as(row, line, epoch=epoch, retention=retention)
+            case Fate.LOST:
+                return lose(row, epoch=epoch, now=self._restore.until, retention=retention, why=decision.why)
+            case _:
+                counts = self._waits.counts(row) if row.state is RunState.PARKED and row.started_at is None else None
+                return hold(row, epoch=epoch, why=decision.why, seen=line.fence if line else 0, payload=counts)
 
 
 def _is_of_backfill(row: RunRow, line: TransitionLine | None) -> bool:
@@ -79,32 +124,6 @@ def _is_of_backfill(row: RunRow, line: TransitionLine | None) -> bool:
 def _is_of_chain(row: RunRow) -> bool:
     """Whether the schedule's new revision takes it over."""
     return row.state is RunState.QUEUED and row.ref.is_fire and row.backfill is None
-
-
-def _apply(
-    row: RunRow | None, line: TransitionLine | None, decision: FateOfRun, restore: Restore, context: FireContext
-) -> None:
-    services = context.services
-    if row is None:
-        assert line is not None
-        _put(line, decision, restore, services)
-        return
-    if decision.fate is Fate.KEPT:
-        _put_timer(row, services, restore)
-    must([services.ledger.move(row.ref, _move_of(row, line, decision, restore, services)).applied], str(row.ref))
-
-
-def _move_of(
-    row: RunRow, line: TransitionLine | None, decision: FateOfRun, restore: Restore, services: Services
-) -> Transition:
-    match decision.fate:
-        case Fate.KEPT:
-            return keep(row, epoch=restore.epoch)
-        case Fate.ENDS:
-            assert line is not None
-            return end_as(row, line, epoch=restore.epoch, retention=services.retention)
-        case _:
-            return hold(row, epoch=restore.epoch, why=decision.why)
 
 
 def _put(line: TransitionLine, decision: FateOfRun, restore: Restore, services: Services) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.history.transition_line import TransitionLine
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.domain.schedule import ClosedBy, Head, Revision, ScheduleState
@@ -70,13 +71,14 @@ def schedule_steps(
             if head is not None and head.state is not ScheduleState.DELETED:
                 yield _lost(head, context)
             continue
-        now = joined(head, history[0], restore.until)
+        last = _last_number(head, history[0], [known[ref] for ref in by_owner.get(owner, ())])
+        now = joined(head, history[0], restore.until, last)
         if head is not None and head.revision == history[0].number and history[0].active_from >= restore.until:
             continue  # through
         since = min([restore.point, *(reached[each.id] for each in history if each.id in reached)])
         there = {ref: known[ref].skipped for ref in by_owner.get(owner, ())}
         yield from unknown_fires(periods(history, now, since, restore.until), there, restore, context)
-        step = _begun(head, history[0], now, restore, context)
+        step = _begun(head, history[0], now, last, restore, context)
         if step is not None:
             yield step
         elif head is not None and (timer := resume_entry(head, history[0].shard)) is not None and owner not in timers:
@@ -128,6 +130,11 @@ def _history(owner: str, restore: Restore, services: Services) -> list[Revision]
     return found
 
 
+def _last_number(head: Head | None, newest: Revision, lines: Sequence[TransitionLine]) -> int:
+    """The greatest number of a revision of a schedule: the archive may know runs of one that no table has."""
+    return max(newest.number, head.revision if head else 0, *(line.revision for line in lines))
+
+
 # Head, revision, first entry.
 
 
@@ -140,11 +147,10 @@ def _lost(head: Head, context: FireContext) -> RestoreStep:
 
 
 def _begun(
-    head: Head | None, newest: Revision, now: JoinedSchedule, restore: Restore, context: FireContext
+    head: Head | None, newest: Revision, now: JoinedSchedule, number: int, restore: Restore, context: FireContext
 ) -> RestoreStep | None:
-    """The step that makes head, revision and agenda one again; None: there is nothing to do."""
-    number = max(newest.number, head.revision if head else 0)
-    follows = head is not None and head.revision > newest.number  # its own revision is missing
+    """The step that makes head, revision and agenda one again; None: there is nothing to do. ``number``: of its last revision."""
+    follows = head is not None and number > newest.number  # its own revision is missing
     t0 = max(restore.until, newest.active_from, newest.active_until or 0)
     definition, expected = newest.definition, head.version if head else 0
     is_new = head is None or (head.state is ScheduleState.DELETED and now.state is not ScheduleState.DELETED)
@@ -179,7 +185,7 @@ def _begun(
     if not now.why:
         return None
     after = new_head(spec, kept, head, newest, restore.until, stays_paused=True)
-    after = replace(after, state=now.state, revision=max(newest.number, head.revision if head else 0))
+    after = replace(after, state=now.state, revision=number)
     if now.state is not ScheduleState.PAUSED:
         closed = closed if now.state is ScheduleState.DELETED else None
     close = partial(_close, after, expected, closed, resume_entry(after, newest.shard), AuditAct.RESTORE, head, context)

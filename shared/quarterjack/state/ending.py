@@ -22,6 +22,7 @@ from quarterjack.state.transition import (
     in_state,
     in_state_under,
     of_backfill,
+    of_epoch,
     same_fence,
     same_revision,
 )
@@ -72,9 +73,13 @@ def hasten(*, now: int) -> Transition:
     )
 
 
-def expire(*, revision: int, backfill: str | None = None, **end: Unpack[EndWords]) -> Transition:
-    """The run's deadline passed before an attempt could start: the first, or one after its worker crashed."""
-    guard = all_of(same_revision(revision), of_backfill(backfill), any_of(READY, abandoned(end["now"])))
+def expire(*, revision: int, backfill: str | None = None, seen_fence: int, **end: Unpack[EndWords]) -> Transition:
+    """The run's deadline passed before an attempt could start: the first, or one after its worker crashed.
+
+    ``seen_fence``: of the run when its message was sent.
+    """
+    mine = all_of(same_revision(revision), of_backfill(backfill), of_epoch(seen_fence))
+    guard = all_of(mine, any_of(READY, abandoned(end["now"])))
     return ending("expire", RunState.EXPIRED, guard, **end)
 
 

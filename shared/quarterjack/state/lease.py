@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from quarterjack.domain.run import EPOCH, Failure, RunRow, RunState
+from quarterjack.domain.run import Failure, RunRow, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.state.transition import (
     NEVER_LEASED,
@@ -31,6 +31,7 @@ from quarterjack.state.transition import (
     in_state,
     in_state_under,
     of_backfill,
+    of_epoch,
     same_fence,
     same_revision,
 )
@@ -87,14 +88,13 @@ def lease(
 
     ``published`` is when its message was sent (UTC ms; None: not known). ``bound_to``: only a run of this application version.
 
-    ``seen_fence``: of the run when its message was sent. A restore of the tables has raised the fence by an epoch since, or more: refused.
+    ``seen_fence``: of the run when its message was sent: see ``of_epoch``.
 
     ``first``: only a run that was never leased. Then the guard has no alternatives and no change depends on the row, so many runs
     can be leased in one batch.
     """
     startable = NEVER_LEASED if first else any_of(READY, abandoned(now)) if steal else READY
-    current = Compare("fence", "<", seen_fence + EPOCH)
-    untouched = _NEVER_FENCED if first else all_of(Compare("attempt", "<", max_attempts), current)
+    untouched = _NEVER_FENCED if first else all_of(Compare("attempt", "<", max_attempts), of_epoch(seen_fence))
     counted = _FIRST if first else _COUNTED
     guard = all_of(same_revision(revision), of_backfill(backfill), due(now), NOT_CANCELLED, untouched, startable)
     if bound_to is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from quarterjack.domain.run import Failure, RunState
+from quarterjack.domain.run import EPOCH, Failure, RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.values import value
 
@@ -146,6 +146,11 @@ def in_state(state: RunState) -> Condition:
 
 def same_fence(fence: int) -> Condition:
     return Compare("fence", "=", fence)
+
+
+def of_epoch(seen_fence: int) -> Condition:
+    """No restore of the tables has raised the fence by an epoch or more since a message was sent with ``seen_fence``."""
+    return Compare("fence", "<", seen_fence + EPOCH)
 
 
 def in_state_under(state: RunState, fence: int) -> Condition:

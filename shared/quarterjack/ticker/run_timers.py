@@ -108,7 +108,7 @@ def _message_for(entry: AgendaEntry, run: RunRow | None, context: FireContext) -
         end_children(run, context)  # whoever cancelled it may have ended before that
     if run.state is RunState.RUNNING:
         return _if_its_worker_vanishes(entry, run, context)
-    if run.state not in WAITING:
+    if run.state not in WAITING or run.is_undecided:
         return True
     if run.state is RunState.PARKED and run.not_before > now + LOOKAHEAD:
         return _check_wait(entry, run, context)

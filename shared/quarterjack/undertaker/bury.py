@@ -40,6 +40,7 @@ from quarterjack.ports.queues import OutgoingMessage, RawMessage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.ending import bury, inter
 from quarterjack.state.lease import has_live_lease
+from quarterjack.state.refusal import is_same_claim
 from quarterjack.undertaker.incidents import record_dead_run
 
 log = logging.getLogger(__name__)
@@ -177,6 +178,8 @@ def _return(message: Message, run: RunRow, why: str, context: FireContext) -> Bu
         return _index(run, context, recorded=False)
     if run.is_terminal:
         return _dropped(run.ref, "ended")
+    if not is_same_claim(run, message.revision, message.backfill, message.fence):
+        return _dropped(run.ref, "no longer needed")
     is_live, attempts_left = has_live_lease(run, context.clock()), run.attempt < (run.max_attempts or 1)
     if is_live or (attempts_left and message.returned < RETURNS):
         own = _own_message(run, context.services, message.trace)

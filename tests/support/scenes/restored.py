@@ -17,7 +17,6 @@ from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.fires.context import FireContext
 from quarterjack.restore import reconcile as restoring
-from quarterjack.restore.fates import is_held
 from quarterjack.restore.steps import Restore, RestoreStep
 from quarterjack.stores.agenda import CONFIG
 from quarterjack.stores.tables import AGENDA, AUDIT, TABLES, Row, TableDefinition
@@ -88,13 +87,16 @@ class Restored:
     def __init__(self) -> None:
         self.starts = Counter[str]()
         self.fails = Counter[str]()  # attempts that are left to fail, by run
-        self.jobs = jobs = Registry()
+        self.jobs = Registry()
+        self._add_jobs(self.jobs)
+        self.harness = Harness(self.jobs, at=START)
+        self.memory, self.clock, self.scheduler = self.harness.memory, self.harness.clock, self.harness.scheduler
+        self.journal = Journal(self.harness)
+
+    def _add_jobs(self, jobs: Registry) -> None:
         retry = Retry(max_attempts=3, base=600.0, backoff="fixed", jitter=0.0)
         jobs.job("note", retry=retry)(self._note)
         jobs.job("nap")(self._nap)
-        self.harness = Harness(jobs, at=START)
-        self.memory, self.clock, self.scheduler = self.harness.memory, self.harness.clock, self.harness.scheduler
-        self.journal = Journal(self.harness)
 
     def _note(self, ctx: Context, payload: object) -> None:
         self.starts[ctx.run_id] += 1
@@ -130,7 +132,7 @@ class Restored:
         return restoring.run(point, self.context(hook), **how)
 
     def held(self) -> list[RunRow]:
-        return [run for run in self.memory.runs() if is_held(run)]
+        return [run for run in self.memory.runs() if run.is_undecided]
 
     def owner(self) -> Scheduler:
         """Another process of the owner."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from quarterjack.cli.app import run
+from quarterjack.domain.tenants.profile import INSTALLATION, Grant, TenantProfile
 from quarterjack.stores.tables import TABLES
 
 from tests.support.scenes.restored import Restored
@@ -62,3 +63,14 @@ def test_it_asks_first(shop: Restored, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["restore", "run", *POINT]) != 0
     assert "--yes" in capsys.readouterr().err
     assert shop.content() == before
+
+
+def test_who_has_no_grant_of_the_installation_is_refused(shop: Restored, capsys: pytest.CaptureFixture[str]) -> None:
+    before, other = shop.content(), "iam:arn:aws:sts::111111111111:assumed-role/other/session"
+    store = shop.memory.connect().tenants
+    assert store.put(TenantProfile(tenant=INSTALLATION, grants=(Grant(to=other, can=("admin",)),)), expected=0)
+    shop.clock.advance(timedelta(seconds=10))  # processes believe a profile for some seconds
+    for words in (["plan", *POINT], ["run", *POINT, "--yes"], ["undecided"]):
+        assert run(["restore", *words]) != 0
+        assert "may not re" in capsys.readouterr().err
+    assert {**shop.content(), "tenants": []} == {**before, "tenants": []}

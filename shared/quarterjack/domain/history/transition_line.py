@@ -117,6 +117,9 @@ class TransitionLine:
     backfill: str | None = None  # id of the backfill that it belongs to
     replay_of: str | None = None  # id of the run that it repeats
     skipped: int | None = None  # number of missed fires that a row stands for
+    parent: str | None = None  # id of the run whose child, item or task it is
+    child_no: int | None = None  # its number among those, from 1
+    has_result: bool | None = None  # whether its job returned something; None: it did not
 
     @property
     def tenant(self) -> str:
@@ -136,7 +139,7 @@ class TransitionLine:
 _TIMES = ("at", "created_at", "due", "not_before", "leased_at", "started_at", "ended_at")
 _PLAIN = (
     *("job", "revision", "fence", "attempt", "worker", "reason", "error_type", "error_code"),
-    *("backfill", "replay_of", "skipped"),
+    *("backfill", "replay_of", "skipped", "parent", "child_no", "has_result"),
 )
 
 

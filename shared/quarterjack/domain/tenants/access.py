@@ -47,6 +47,7 @@ class Verb(StrEnum):
     RESEND = "resend"  # send waiting runs to the work queues again: a grant of the installation only
     REBUILD_HISTORY = "rebuild-history"  # write the history anew: a grant of the installation only
     SET_VERSION = "set-version"  # make an application version the latest: a grant of the installation only
+    RESTORE = "restore"  # `quarterjack restore plan` and `run`: a grant of the installation only
     READ_TENANT = "read-tenant"  # its profile, and its API keys without their texts
     GRANT = "grant"  # give and take the grants and API keys of one tenant
     SECRETS = "secrets"  # list, set and delete the secrets of one tenant; nobody reads them but its runs
@@ -107,7 +108,9 @@ ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is su
     }
 )
 # Only the installation's grants give them.
-OF_INSTALLATION = frozenset({Verb.LOAD, Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.SET_VERSION})
+OF_INSTALLATION = frozenset(
+    {Verb.LOAD, Verb.MANAGE_TENANTS, Verb.REBUILD_HISTORY, Verb.RESEND, Verb.RESTORE, Verb.SET_VERSION}
+)
 
 
 @value(kw_only=True)

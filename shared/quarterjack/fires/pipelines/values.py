@@ -9,7 +9,7 @@ from typing import Any
 from quarterjack.domain.payload import LARGEST_RESULT, MAX_DEPTH, is_too_deep
 from quarterjack.domain.pipelines.expressions import FIRE, NoValue, Reference, filled, found_at, references_in
 from quarterjack.domain.pipelines.graph import Task
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.run import RESULT_LOST, RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import NotFound, Unavailable
 from quarterjack.fires.pipelines.rows import PipelineRow
@@ -101,6 +101,8 @@ def made_of(template: Any, values: Values) -> str:
 def result_of(run: RunRow, services: Services) -> Any:
     """The result of a run that has succeeded, wherever it lies. Raises Unavailable; NoValue if it has left the bucket."""
     text, address = run.result, run.result_ref
+    if address == RESULT_LOST:
+        raise NoValue(f"the result of run {run.ref} was lost when the tables were restored")
     if address == BESIDE:
         text = services.siblings.read(run.ref).result
     elif address is not None:

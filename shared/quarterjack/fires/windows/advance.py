@@ -34,6 +34,7 @@ from quarterjack.values import value
 log = logging.getLogger(__name__)
 
 _ROUNDS = 10  # writes that others may win, before the end is told again later
+_MOST_ENDED = 2_000  # items of one check that had ended before they entered
 _PART = 100  # items that are claimed and sent at a time
 
 
@@ -78,8 +79,8 @@ def _counted(ref: RunRef, number: int, ends: Mapping[int, str], services: Servic
         if _may_start(after, services):
             after = after.entered(number)
         if write_window(after, services, clock):
-            _start(after, range(window.cursor + 1, after.cursor + 1), (), services, clock)
-            return after
+            had_ended = _start(after, range(window.cursor + 1, after.cursor + 1), (), services, clock)
+            return advance(ref, services, clock) if had_ended else after
         ends = {**ends, **services.waits.ends(ref, window.open)}
     raise _moving(ref)
 
@@ -89,7 +90,8 @@ def advance(ref: RunRef, services: Services, clock: Clock) -> ItemWindow | None:
 
     The rows of all its items are read: items without a run are claimed, and those that wait for a worker are sent again.
     """
-    for _ in range(_ROUNDS):
+    lost, left = 0, _MOST_ENDED
+    while lost < _ROUNDS:
         window = read_window(ref, services)
         if window is None:
             return None
@@ -99,8 +101,12 @@ def advance(ref: RunRef, services: Services, clock: Clock) -> ItemWindow | None:
             after = after.entered()
         if after == window or write_window(after, services, clock):
             entered = range(window.cursor + 1, after.cursor + 1)
-            _start(after, [*found.missing, *entered], found.waiting, services, clock)
-            return after
+            had_ended = _start(after, [*found.missing, *entered], found.waiting, services, clock)
+            left -= had_ended
+            if not had_ended or left <= 0:
+                return after
+        else:
+            lost += 1
     raise _moving(ref)
 
 
@@ -153,19 +159,25 @@ def write_window(window: ItemWindow, services: Services, clock: Clock) -> bool:
 
 def _start(
     window: ItemWindow, numbers: Sequence[int], waiting: Sequence[RunRow], services: Services, clock: Clock
-) -> None:
-    """Claim items and send their messages, and those of runs that wait already. Raises Unavailable."""
+) -> int:
+    """Claim items and send their messages, and those of runs that wait already. Raises Unavailable.
+
+    The number of items that had ended before: a restore of the tables put their runs, and no other end counts them.
+    """
     _send([one_off_message(run) for run in waiting], window, services, clock)
+    had_ended = 0
     for start in range(0, len(numbers), _PART):
         part = numbers[start : start + _PART]
         payloads = read_payloads(window, part, services)
         runs = [item_run(window, number, payloads[number], clock()) for number in part]
         claimed = services.ledger.claim(runs)
         queued = [run for run in claimed.existing.values() if run.state is RunState.QUEUED]
+        had_ended += sum(run.is_terminal for run in claimed.existing.values())
         sent = [*(run for run in runs if run.ref in claimed.created), *queued]
         _send([one_off_message(run) for run in sent], window, services, clock)
         if len(claimed.created) + len(claimed.existing) + len(claimed.unreadable) < len(runs):
             raise Unavailable(f"the ledger did not answer for items of map {window.ref}; they are claimed again later")
+    return had_ended
 
 
 def _send(messages: Sequence[Message], window: ItemWindow, services: Services, clock: Clock) -> None:

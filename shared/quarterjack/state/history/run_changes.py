@@ -41,6 +41,9 @@ def transition_of(change: RunChange) -> TransitionLine | None:
         backfill=row.backfill,
         replay_of=row.replay_of,
         skipped=row.skipped,
+        parent=row.parent,
+        child_no=row.child_no,
+        has_result=True if row.result is not None or row.result_ref is not None else None,
     )
 
 

@@ -16,7 +16,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.before_start import UNSERVED, give_up, wait_for_version
 from quarterjack.state.ending import cancel, cancel_waiting, exhaust, expire, lose, request_cancel
 from quarterjack.state.lease import has_live_lease, takeable_at
-from quarterjack.state.refusal import OnRefusedLease, on_refused_lease, vanished
+from quarterjack.state.refusal import OnRefusedLease, is_same_claim, on_refused_lease, vanished
 from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadline
 from quarterjack.state.tenants.breaker import breaker_of
 from quarterjack.state.waits.park import batch_size, pipeline_of
@@ -65,6 +65,7 @@ def expired(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
     transition = expire(
         revision=message.revision,
         backfill=message.backfill,
+        seen_fence=message.fence,
         now=now,
         expires=worker.expires(now),
         reason=_past_deadline(worker, ready, now),
@@ -213,7 +214,7 @@ def given_up(worker: WorkerContext, received: ReceivedMessage, reason: str, fail
         return rejected(worker, received, "unknown_run")
     if run.is_terminal:
         return Outcome.refused(ENDED)
-    if (run.revision, run.backfill) != (message.revision, message.backfill):
+    if not is_same_claim(run, message.revision, message.backfill, message.fence):
         return Outcome.refused("other_claim")
     if has_live_lease(run, now):
         return Outcome.kept(reason, at=takeable_at(run.lease_until or 0))

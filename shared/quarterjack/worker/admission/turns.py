@@ -108,7 +108,8 @@ def send_for(owner: str, pairs: Sequence[RunHolder], services: Services, clock: 
         return True
     looked = services.ledger.look([ref_of(owner, pair) for pair in pairs])
     runs = [looked.found.get(ref_of(owner, pair)) for pair in pairs]
-    wanted = [run for pair, run in zip(pairs, runs, strict=True) if run is not None and not pair.is_over(run)]
+    there = [run for pair, run in zip(pairs, runs, strict=True) if run is not None and not pair.is_over(run)]
+    wanted = [run for run in there if not run.is_undecided]  # its owner's decision sends
     messages = [message for run in wanted if (message := message_of(run, services)) is not None]
     return not looked.unanswered and all(send(messages, services.work, clock))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.policies import Overrides
-from quarterjack.domain.run import RunRow, SiblingRows
+from quarterjack.domain.run import RESULT_LOST, RunRow, SiblingRows
 from quarterjack.errors import InvalidInput, NotFound, Permanent, Unavailable
 from quarterjack.owner.runs.children import ChildRequest, submit_child
 from quarterjack.state.waits.asked import child_ref
@@ -19,6 +19,8 @@ from quarterjack.stores.waits import SignalRow
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import JobProgress
 from quarterjack.worker.stages import LeasedRun
+
+_GONE: Mapping[str, Any] = {"state": "gone", "result": None, "error": "its row has left the ledger"}
 
 if TYPE_CHECKING:
     from quarterjack.state.waits.window import ItemWindow
@@ -170,12 +172,13 @@ class RunStore:
             raise Unavailable(
                 f"{len(looked.unanswered)} children could not be read; the run goes on at its next attempt"
             )
-        gone = {"state": "gone", "result": None, "error": "its row has left the ledger"}
         ended = {str(ref): self._end(run) for ref, run in looked.found.items() if run.is_terminal}
-        return ended | {str(ref): gone for ref in refs if ref not in looked.found}
+        return ended | {str(ref): _GONE for ref in refs if ref not in looked.found}
 
     def _end(self, run: RunRow) -> Mapping[str, Any]:
         result, address = run.result, run.result_ref
+        if address == RESULT_LOST:
+            return {**_GONE, "error": "its result was lost when the tables were restored"}
         if address == BESIDE:
             result = self._worker.services.siblings.read(run.ref).result
         elif address is not None:

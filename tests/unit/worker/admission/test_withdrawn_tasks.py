@@ -14,7 +14,7 @@ from tests.support.scenes.world import NOON
 
 INNER = {"i": {"job": "again"}, "j": {"job": "ok", "after": ["i"]}}
 CANCELS = cancel(now=NOON, expires=NOON + DAY)
-EXPIRES = expire(revision=1, backfill=None, now=NOON, expires=NOON + DAY, reason="deadline passed")
+EXPIRES = expire(revision=1, seen_fence=0, now=NOON, expires=NOON + DAY, reason="deadline passed")
 
 
 @pytest.fixture
