@@ -46,9 +46,10 @@ class RestoredWaits(Restored):
     def _add_jobs(self, jobs: Registry) -> None:
         super()._add_jobs(jobs)
         retry = Retry(max_attempts=2, base=900.0, backoff="fixed", jitter=0.0)
-        for name, job in (("task", self._task), ("item", self._task), ("long", self._task)):
-            jobs.job(name, retry=retry)(job)
-        for name, job in (("spread", self._spread), ("gather", self._gather), ("ask", self._ask), ("last", self._last)):
+        for name in ("task", "item", "long"):
+            jobs.job(name, retry=retry)(self._task)
+        once: dict[str, Any] = {"spread": self._spread, "gather": self._gather, "ask": self._ask, "last": self._last}
+        for name, job in once.items():
             jobs.job(name, retry=Retry(max_attempts=1))(job)
 
     # Jobs.

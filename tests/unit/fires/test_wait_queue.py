@@ -81,7 +81,14 @@ def test_an_expired_run_in_the_queue_is_reported_by_somebody_else_than_who_died_
     run = world.scheduler.submit("note", {"n": 0}, deadline=10)
     world.take_all(hand[0])
     world.wait(20)
-    end = expire(revision=0, backfill=None, now=world.clock(), expires=world.clock() + DAY, reason="deadline passed")
+    end = expire(
+        seen_fence=0,
+        revision=0,
+        backfill=None,
+        now=world.clock(),
+        expires=world.clock() + DAY,
+        reason="deadline passed",
+    )
     assert world.services.ledger.move(world.run_of(run.id).ref, end).applied
     hand[1].end(1)
     world.take_all(hand[0])
