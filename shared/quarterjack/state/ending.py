@@ -73,7 +73,7 @@ def hasten(*, now: int) -> Transition:
     )
 
 
-def expire(*, revision: int, backfill: str | None = None, seen_fence: int, **end: Unpack[EndWords]) -> Transition:
+def expire(*, revision: int, backfill: str | None = None, seen_fence: int = 0, **end: Unpack[EndWords]) -> Transition:
     """The run's deadline passed before an attempt could start: the first, or one after its worker crashed.
 
     ``seen_fence``: of the run when its message was sent.

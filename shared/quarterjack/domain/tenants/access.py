@@ -94,18 +94,8 @@ ROLES: Mapping[Role, frozenset[Verb]] = {
     Role.AUDITOR: _AUDITOR,
 }
 ACCEPTS = frozenset(  # what makes new work, and is refused while a tenant is suspended
-    {
-        Verb.RESUME,
-        Verb.TRIGGER,
-        Verb.RETRY,
-        Verb.RESCHEDULE,
-        Verb.REPLAY,
-        Verb.REDRIVE,
-        Verb.SUBMIT,
-        Verb.CREATE,
-        Verb.UPDATE,
-        Verb.BACKFILL,
-    }
+    {Verb.SUBMIT, Verb.CREATE, Verb.UPDATE, Verb.BACKFILL, Verb.TRIGGER, Verb.RESUME}
+    | {Verb.RETRY, Verb.RESCHEDULE, Verb.REPLAY, Verb.REDRIVE}
 )
 # Only the installation's grants give them.
 OF_INSTALLATION = frozenset(
