@@ -52,6 +52,11 @@ class ProcessGroup:
         for name in self._roles:
             self._start(name)
 
+    def add(self, role: ProcessRole) -> None:
+        """Start a process that was not there."""
+        self._roles[role.name] = role
+        self._start(role.name)
+
     def name_of(self, pid: int) -> str:
         """Whose process it was."""
         lives = [*self.past, *self.present.values()]

@@ -36,7 +36,7 @@ def row(result: Result) -> str:
 
 
 def _title(name: str) -> str:
-    return f"[{name}](../runbooks/{DRILLS[name].runbook}.md)"
+    return f"[{name}](../{DRILLS[name].page}.md)"
 
 
 def rows(text: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.drills.deployments import BROKEN
+from tests.support.drills.growth import GROWTH
 from tests.support.drills.processes import FLEET_GONE
 from tests.support.drills.queues import PURGED, UNBURIED
 from tests.support.drills.releases import UPGRADED
@@ -16,5 +17,6 @@ _ALL: tuple[Drill, ...] = (
     UNBURIED,
     BROKEN,
     UPGRADED,
+    *GROWTH,
 )
 DRILLS = {drill.name: drill for drill in _ALL}

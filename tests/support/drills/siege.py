@@ -31,7 +31,7 @@ class Drill:
 
     name: str
     done: str  # what was done, in one sentence for the page
-    runbook: str  # the name of its page
+    runbook: str  # the name of its page, or the path of another one below docs, as in how-to/size
     act: Callable[[Siege], object]
     procedure: Callable[[Siege], object]
     explains: frozenset[str] = frozenset()  # kinds of blows that may explain a repeat
@@ -39,6 +39,11 @@ class Drill:
     after: float = 8.0  # seconds of load after the procedure
     plan: Callable[[Plan], Plan] = lambda plan: plan  # changes of the usual plan
     prepare: Callable[[Siege], object] = lambda siege: None  # before the processes start
+
+    @property
+    def page(self) -> str:
+        """The path of its page below docs, without the ending."""
+        return self.runbook if "/" in self.runbook else f"runbooks/{self.runbook}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ def test_each_drill_has_its_row() -> None:
     found = rows(PAGE.text)
     assert list(found) == list(DRILLS), 'python -m tests.support.drills "NAME" --page docs/explanation/drills.md'
     for name, drill in DRILLS.items():
-        assert f"(../runbooks/{drill.runbook}.md)" in found[name]
+        assert f"(../{drill.page}.md)" in found[name]
         assert drill.done in found[name]
 
 
