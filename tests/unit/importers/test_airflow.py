@@ -221,7 +221,61 @@ def test_a_dag_that_is_not_converted_says_why(given: str, why: str) -> None:
     assert why in found.lines[0].notes[0]
 
 
+# What a task gets from its DAG, and passes on.
+
+
+def test_what_default_args_say_is_of_all_tasks() -> None:
+    words, notes = dag(
+        'schedule=None, default_args={"depends_on_past": True, "pool": "db", "trigger_rule": "all_done"}'
+    )
+    assert words["tasks"]["a"]["join"] == "done"
+    assert "depends_on_past, pool of default_args are left out" in notes
+
+
+def test_what_an_operator_passes_on_is_the_payload() -> None:
+    found = imported(
+        """
+        with DAG("d", schedule=None):
+            a = PythonOperator(task_id="a", op_kwargs={"table": "t", "home": "${HOME}", "day": "{{ ds }}"})
+            TriggerDagRunOperator(task_id="b", trigger_dag_id="other", conf={"n": 1, "rows": a.output})
+            PythonOperator(task_id="c", op_args=[1], op_kwargs=given())
+        """
+    )
+    tasks = found.schedules["d"]["tasks"]
+    assert tasks["a"]["payload"] == {"table": "t", "home": "$${HOME}", "day": "{{ ds }}"}
+    assert tasks["b"]["payload"] == {"n": 1, "rows": "${a.result}"}
+    assert "payload" not in tasks["c"]
+    told = {line.text.split(" ")[0]: line.notes for line in found.lines}
+    assert "the template of day stays text" in told["a"][0]
+    assert told["c"] == (
+        "op_args is left out: a payload names its values",
+        "op_kwargs is only known when the file runs: write it into payload",
+    )
+
+
 # What the text does not say.
+
+
+@pytest.mark.parametrize("make", ["make(customer)", 'DAG("d", schedule=None)'])
+def test_dags_of_a_loop_that_only_running_the_file_gives_are_not_converted(make: str) -> None:
+    found = imported(
+        f"""
+        def make(customer):
+            with DAG(customer, schedule="@hourly"):
+                BashOperator(task_id="a", bash_command="echo")
+
+        make("known")
+        for customer in customers():
+            {make}
+        """
+    )
+    assert (found.not_taken, [*found.schedules]) == (1, ["known"])
+    assert found.lines[-1].notes == ("a loop over a value that only running the file gives: its DAGs are not read",)
+
+
+def test_assets_are_told_as_they_are_written() -> None:
+    _, notes = dag('schedule=[Asset("s3://x"), Asset("s3://y")]')
+    assert notes[0].startswith("schedule=[Asset('s3://x'), Asset('s3://y')]: assets start nothing here")
 
 
 def test_what_only_running_the_file_gives_is_told_with_its_line() -> None:

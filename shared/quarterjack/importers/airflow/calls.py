@@ -67,6 +67,15 @@ class DagCalls:
         is_task = isinstance(known, LocalFunction) and (known.kind != "" or self._has_tasks(known))
         return is_task or name.endswith(_OPERATORS) or any(keyword.arg == "task_id" for keyword in node.keywords)
 
+    def makes_dag(self, node: ast.Call) -> bool:
+        """Whether a call makes a DAG, or is of a function of the file that does."""
+        name = dotted(node.func)
+        known = self.names.get(name.partition(".")[0])
+        if not isinstance(known, LocalFunction):
+            return name.rpartition(".")[2] == "DAG"
+        inside = (each for each in ast.walk(known.node) if isinstance(each, ast.Call))
+        return known.kind == "dag" or any(dotted(each.func).rpartition(".")[2] == "DAG" for each in inside)
+
     def _has_tasks(self, function: LocalFunction) -> bool:
         """Whether a function of the file makes a task itself."""
         inside = (each for each in ast.walk(function.node) if isinstance(each, ast.Call))

@@ -8,7 +8,7 @@ from typing import Any
 
 from quarterjack.errors import InvalidInput
 from quarterjack.importers import jobs_file
-from quarterjack.importers.airflow.reading import DagFile
+from quarterjack.importers.airflow.reading import LOOP_OF_DAGS, DagFile
 from quarterjack.importers.airflow.schedules import schedule_words
 from quarterjack.importers.airflow.tasks import ReadTask, is_empty, read_tasks
 from quarterjack.importers.airflow.values import AirflowDag, AirflowTask, Unknown
@@ -37,7 +37,10 @@ def read_airflow(text: str, source: str) -> ImportReport:
     for dag in read.dags:
         _convert(dag, found, jobs)
     for line, note in sorted(read.notes):
-        found.setting(line, _line(text, line), Conversion.LEFT, note)
+        if note == LOOP_OF_DAGS:
+            found.left(line, _line(text, line), note)
+        else:
+            found.setting(line, _line(text, line), Conversion.LEFT, note)
     for task in read.loose:
         found.setting(task.line, task.id, Conversion.LEFT, "it is in no DAG that can be read")
     return found.report(

@@ -30,6 +30,7 @@ _MOST_STEPS = 50_000  # statements and expressions that are looked at
 _DEEPEST = 10  # calls within each other
 _DECORATORS = {"dag": "dag_id", "task": "task_id", "task_group": "group_id"}  # with the name of the first argument
 _LOOP = "a loop over a value that only running the file gives: its tasks are not read"
+LOOP_OF_DAGS = "a loop over a value that only running the file gives: its DAGs are not read"
 _BRANCHES = "both branches of an if are read, since only running the file says which one holds"
 
 
@@ -89,8 +90,8 @@ class DagFile(DagCalls):
                 self._if(test, body, others)
             case ast.Try(body=body):
                 self._run(body)
-            case ast.While(body=body) if self._makes_tasks(body):
-                self.note(node.lineno, _LOOP)
+            case ast.While(body=body):
+                self._unread_loop(node.lineno, body)
             case ast.Return(value=value):
                 raise _Returned(None if value is None else self.value(value))
 
@@ -143,8 +144,15 @@ class DagFile(DagCalls):
             for one in found:
                 self._assign(target, one)
                 self._run([each for each in body if not isinstance(each, (ast.Break, ast.Continue))])
-        elif self._makes_tasks(body):
-            self.note(values.lineno, _LOOP)
+        else:
+            self._unread_loop(values.lineno, body)
+
+    def _unread_loop(self, line: int, body: Sequence[ast.stmt]) -> None:
+        calls = [each for one in body for each in ast.walk(one) if isinstance(each, ast.Call)]
+        if any(map(self.makes_dag, calls)):
+            self.note(line, LOOP_OF_DAGS)
+        elif any(map(self.makes_task, calls)):
+            self.note(line, _LOOP)
 
     def _if(self, test: ast.expr, body: Sequence[ast.stmt], others: Sequence[ast.stmt]) -> None:
         text = ast.unparse(test)

@@ -38,6 +38,20 @@ _QUIET = frozenset(  # arguments that change nothing here, or are read elsewhere
         *("fail_fast", "dag_display_name", "auto_register", "render_template_as_native_obj", *_SCHEDULES),
     }
 )
+LEFT_OF_TASKS = frozenset(  # arguments of tasks that change when they run, or who is told
+    {
+        *(
+            "depends_on_past",
+            "wait_for_downstream",
+            "pool",
+            "max_active_tis_per_dag",
+            "priority_weight",
+            "queue",
+            "sla",
+        ),
+        *("on_failure_callback", "on_success_callback", "on_retry_callback", "email_on_failure", "email_on_retry"),
+    }
+)
 _LEFT: Mapping[str, str] = {
     "max_active_tasks": "caps of jobs and tenants bound what runs at a time",
     "concurrency": "caps of jobs and tenants bound what runs at a time",
@@ -74,6 +88,9 @@ def schedule_words(dag: AirflowDag, notes: list[str]) -> dict[str, Any]:
         for name in given
         if name not in _QUIET
     ]
+    left = [name for name, value in _defaults(dag).items() if name in LEFT_OF_TASKS and value not in (None, False)]
+    if left:
+        notes.append(f"{', '.join(left)} of default_args {'is' if len(left) == 1 else 'are'} left out")
     return words
 
 
@@ -105,11 +122,17 @@ def _expression(given: Mapping[str, Any], notes: list[str]) -> tuple[Any, str | 
             return _rate(value), None
         case AirflowTimetable():
             return _timetable(value)
-    text = value.text if isinstance(value, Unknown) else str(value)
+    text = _source(value)
     if "Dataset" in text or "Asset" in text or isinstance(value, list):
         notes.append(f"{name}={text}: assets start nothing here; let the job that writes them trigger the pipeline")
         return "manual", None
     raise NotMapped(f"{name}={text} is only known when the file runs: write its value into the file, and import again")
+
+
+def _source(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_source, value))}]"
+    return value.text if isinstance(value, Unknown) else str(value)
 
 
 def _timetable(value: AirflowTimetable) -> tuple[Any, str | None]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quarterjack.importers.airflow.schedules import policy_words
+from quarterjack.domain.pipelines.expressions import OF_TASK
+from quarterjack.importers.airflow.schedules import LEFT_OF_TASKS, policy_words
 from quarterjack.importers.airflow.values import AirflowDag, AirflowTask, ResultOf, Unknown, is_known
 
 _OTHERS = re.compile(r"[^A-Za-z0-9_.]+")
@@ -32,7 +33,6 @@ _JOINS: Mapping[str, tuple[str, str | None]] = {  # the join, and the difference
 }
 _BY_STATE = {"all_failed": " and ", "one_failed": " or ", "all_skipped": " and "}
 _ENDS = '["DEAD", "LOST", "EXPIRED", "CANCELLED"]'
-_IN_TASK = frozenset({"depends_on_past", "wait_for_downstream", "pool", "on_failure_callback", "sla"})
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def _names(tasks: Iterable[AirflowTask]) -> dict[AirflowTask, str]:
     taken, found = set[str](), dict[AirflowTask, str]()
     for task in tasks:
         parts = [part for part in _OTHERS.sub("_", task.id).split(".") if part]
-        parts = [f"_{part}" if part[0].isdigit() else f"{part}_" if keyword.iskeyword(part) else part for part in parts]
+        taken_words = (*keyword.kwlist, *OF_TASK)  # by conditions
+        parts = [f"_{part}" if part[0].isdigit() else f"{part}_" if part in taken_words else part for part in parts]
         name = ".".join(parts)[: _LONGEST - 4].rstrip(".") or "task"
         if name.partition(".")[0] in ("fire", "payload"):
             name = f"task_{name}"
@@ -87,12 +88,12 @@ def _read(task: AirflowTask, names: Mapping[AirflowTask, str], prefix: str, dag:
     if len(before) < len(task.before):
         notes.append("it comes after a task of another DAG: let that one trigger this pipeline")
     words: dict[str, Any] = {**_runs(task, prefix, name, notes), "after": [names[one] for one in before]}
-    words |= _when(task, before, names, notes)
-    words |= _payload(task, names, notes)
     defaults = dag.arguments.get("default_args")
     given = {**(defaults if isinstance(defaults, Mapping) else {}), **task.arguments}
+    words |= _when(task, given.get("trigger_rule", "all_success"), before, names, notes)
+    words |= _payload(task, names, notes)
     words |= policy_words(given, notes)
-    notes += [f"{word} is left out" for word in _IN_TASK & task.arguments.keys()]
+    notes += [f"{word} is left out" for word in task.arguments if word in LEFT_OF_TASKS]
     kept = {word: value for word, value in words.items() if value not in (None, [], {})}
     return ReadTask(task, name, kept, tuple(notes))
 
@@ -119,9 +120,9 @@ def is_empty(task: AirflowTask) -> bool:
 
 
 def _when(
-    task: AirflowTask, before: Sequence[AirflowTask], names: Mapping[AirflowTask, str], notes: list[str]
+    task: AirflowTask, given: Any, before: Sequence[AirflowTask], names: Mapping[AirflowTask, str], notes: list[str]
 ) -> dict[str, Any]:
-    given = task.arguments.get("trigger_rule", "all_success")
+    """``given``: its trigger rule."""
     text = (given.text if isinstance(given, Unknown) else str(given)).rpartition(".")[2].lower()
     join, difference = _JOINS.get(text, ("all", f"trigger_rule={text} is not known: it starts when all have succeeded"))
     if difference:
@@ -156,7 +157,7 @@ def _is_circuit(task: AirflowTask) -> bool:
 
 
 def _payload(task: AirflowTask, names: Mapping[AirflowTask, str], notes: list[str]) -> dict[str, Any]:
-    given = {} if task.function is None else _referring(task.given, names, notes)
+    given = _referring(task.given if task.function is not None else _given(task, notes), names, notes)
     if task.mapped is None:
         return {"payload": given} if given else {}
     if given:
@@ -165,12 +166,35 @@ def _payload(task: AirflowTask, names: Mapping[AirflowTask, str], notes: list[st
     if len(values) != 1 or any(name.startswith("#") for name in task.mapped):
         notes.append("expand of several arguments: let a job before it return the list of payloads, and write map")
         return {}
-    over = _reference(values[0], names) or values[0]
+    over = _reference(values[0], names) or _literal(values[0])
     if not isinstance(over, str) and not (isinstance(over, list) and is_known(over)):
         notes.append("what expand gets is only known when the file runs: write map")
         return {}
     notes.append("the payload of an item is the item itself, not an argument by name")
     return {"map": {"over": over}}
+
+
+def _given(task: AirflowTask, notes: list[str]) -> Mapping[str, Any]:
+    """What an operator passes on: to its function, or as the ``conf`` of another DAG."""
+    if "op_args" in task.arguments:
+        notes.append("op_args is left out: a payload names its values")
+    word = "conf" if "TriggerDagRun" in task.operator else "op_kwargs"
+    found = task.arguments.get(word)
+    if found is not None and not isinstance(found, Mapping):
+        notes.append(f"{word} is only known when the file runs: write it into payload")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _literal(value: Any) -> Any:
+    """A value as it stands in a payload, where ``${`` begins a reference."""
+    match value:
+        case str():
+            return value.replace("${", "$${")
+        case list():
+            return [_literal(one) for one in value]
+        case Mapping():
+            return {key: _literal(inner) for key, inner in value.items()}
+    return value
 
 
 def _referring(given: Mapping[str, Any], names: Mapping[AirflowTask, str], notes: list[str]) -> dict[str, Any]:
@@ -179,9 +203,13 @@ def _referring(given: Mapping[str, Any], names: Mapping[AirflowTask, str], notes
         if (reference := _reference(value, names)) is not None:
             found[name] = reference
         elif isinstance(value, list) and all(is_known(one) or _reference(one, names) for one in value):
-            found[name] = [_reference(one, names) or one for one in value]
+            found[name] = [_reference(one, names) or _literal(one) for one in value]
         elif is_known(value):
-            found[name] = value
+            found[name] = _literal(value)
+            if "{{" in str(value):
+                notes.append(
+                    f"the template of {name} stays text: write a reference, as ${{fire.date}}, or compute it in the job"
+                )
         else:
             notes.append(f"argument {name} is only known when the file runs: write it into payload")
     return found
