@@ -10,10 +10,10 @@ from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import AgendaEntry, RunRow, RunState
+from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
 from quarterjack.domain.times import stamp
 from quarterjack.errors import Unavailable, Unreadable
-from quarterjack.state.transition import Transition, holds, in_state
+from quarterjack.state.transition import OneOf, Transition, holds, in_state
 from quarterjack.stores.agenda import entry_delete, entry_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.paging import RowPage
@@ -38,6 +38,7 @@ _FIRST, _LAST = stamp(0), stamp(10**15 - 1)
 _BEYOND = "\x7f"  # sorts after all rows of an instant: fires, triggers, backfills
 _FEW = 5  # rows of a query for the latest runs
 _SUCCESSES = 100  # rows of a query for a success
+_IS_OPEN = OneOf("state", tuple(sorted(WAITING | {RunState.RUNNING})))
 
 
 @value(kw_only=True)
@@ -91,12 +92,19 @@ class Ledger:
                 unreadable.add(ref)
         return ClaimResult(created=frozenset(created), existing=existing, unreadable=frozenset(unreadable))
 
-    def put(self, run: RunRow, audit: AuditEntryRow) -> RunRow | None:
-        """Put a run as ``claim`` does, with the audit entry of the act: None, or the run that exists. Raises Unreadable."""
-        claim = put_new(RUNS, claim_row(run, self._retention))
-        if transact(self._tables, "claim", [claim], f"run {run.ref}", audit):
+    def put(self, run: RunRow, audit: AuditEntryRow, *, within: RunRef | None = None) -> RunRow | None:
+        """Put a run as ``claim`` does, with the audit entry of the act: None, or the run that exists.
+
+        ``within``: a run that must not have ended; if it has, nothing is written, and it is returned. Raises Unreadable.
+        """
+        writes = [put_new(RUNS, claim_row(run, self._retention))]
+        if within is not None:
+            writes.append(RowWrite(table=RUNS, row=run_key(within), only_if=_IS_OPEN, kind="check"))
+        if transact(self._tables, "claim", writes, f"run {run.ref}", audit):
             return None
         row = self._tables.get("claimed", RUNS, **run_key(run.ref))
+        if row is None and within is not None and (ended := self.read(within)) is not None and ended.is_terminal:
+            return ended
         if row is None:
             raise Unavailable(f"run {run.ref} is being written by another process; try again")
         return run_of(row)

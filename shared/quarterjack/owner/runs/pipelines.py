@@ -12,7 +12,7 @@ from dataclasses import replace
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.names import PIPELINE, RunRef
 from quarterjack.domain.run import RunRow, RunState
-from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound, Unavailable
+from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound, Unavailable, shorten
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.fires.parking import notify_waiting
@@ -74,9 +74,7 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
     pipeline = pipeline_of_run(run, services)
     number = number_of(pipeline, name)
     if run.is_terminal:
-        raise Conflict(
-            f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with {name!r} in skip repeats it without"
-        )
+        raise _ended(run, name)
     marks = pipeline.marks(services)
     if number not in marks and number in decide(pipeline.graph, marks).ends:
         raise Conflict(
@@ -85,7 +83,9 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
     now = clock()
     wanted = replace(task_row(pipeline, number, now), state=RunState.SKIPPED, reason=_SKIPPED, ended_at=now)
     audit = audit_entry(AuditAct.SKIP, str(run.ref), context, task=name)
-    there = services.ledger.put(replace(wanted, actor=audit.actor), audit)
+    there = services.ledger.put(replace(wanted, actor=audit.actor), audit, within=run.ref)
+    if there is not None and there.ref == run.ref:  # it has ended since it was read
+        raise _ended(there, name)
     if there is not None and not (there.state is RunState.SKIPPED and there.reason == _SKIPPED):
         raise Conflict(
             f"task={name!r}: its run {there.ref} is {there.state}, so it cannot be skipped"
@@ -93,6 +93,12 @@ def skip_task(run: RunRow, name: str, context: FireContext) -> RunRow:
         )
     chunk = services.waits.mark_ended(run.ref, number, now, PASSED_OVER)
     return notify_waiting(run.ref, services, clock, chunk=chunk, ended=number) or run
+
+
+def _ended(run: RunRow, name: str) -> Conflict:
+    return Conflict(
+        f"run_id={str(run.ref)!r}: it is {run.state}; retry_pipeline() with {name!r} in skip repeats it without"
+    )
 
 
 def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireContext, *, check: Check) -> RunRow:
@@ -130,8 +136,8 @@ def retry(original: RunRow, ref: RunRef, skip: Collection[str], context: FireCon
 
 def number_of(pipeline: PipelineRow, name: str, field: str = "task") -> int:
     """The number of a task. Raises NotFound."""
-    number = pipeline.graph.numbers.get(name)
+    number = pipeline.graph.numbers.get(name) if isinstance(name, str) else None
     if number is None:
         known = ", ".join([*pipeline.graph.numbers][:10])
-        raise NotFound(f"{field}={name!r}: pipeline {pipeline.name!r} has no such task; its tasks are {known}")
+        raise NotFound(f"{field}={shorten(name)}: pipeline {pipeline.name!r} has no such task; its tasks are {known}")
     return number
