@@ -294,6 +294,7 @@ def shorten(value: object, limit: int = _SHOWN) -> str:
 class UnknownJobWarning(UserWarning):
     """A schedule or run was accepted whose job no worker has ever known. With ``Scheduler(strict=True)`` it is refused instead.
 
+    Also: a task names a pipeline that does not exist; whether ``strict`` or not, as pipelines of one package are published in turn.
     Also, once: the payloads of a job cannot be checked in this process, and are checked by its worker only.
     Filter it like any warning: ``warnings.simplefilter("error", UnknownJobWarning)``.
     """

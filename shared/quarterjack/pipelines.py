@@ -20,7 +20,7 @@ from typing import Any, Self, Unpack
 
 from quarterjack.declare import declaration
 from quarterjack.domain.job import JobRef
-from quarterjack.domain.names import PIPELINE, check_name
+from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import OptionWords
 from quarterjack.domain.payload import MAX_DEPTH
 from quarterjack.domain.pipelines.handles import Condition, Fire, TaskHandle, Value
@@ -108,7 +108,7 @@ class Pipeline:
         optional: bool = False,
     ) -> TaskHandle:
         """A task that runs another pipeline, as it is defined when the task starts. Raises InvalidInput."""
-        words = {"pipeline": check_name(pipeline, "pipeline")}
+        words = {"pipeline": check_pipeline_name(pipeline, "pipeline")}
         return self._add(name or pipeline, words, payload, after, join=join, when=when, optional=optional)
 
     @property

@@ -71,7 +71,7 @@ class SchedulerBase(Connected):
         """A copy that refuses a job that neither this process nor any worker knows; with ``strict=False`` one that warns of it."""
         return over(self, replace(self.session, strict=check_flag("strict", strict)))
 
-    def _with_tasks(self, job: str, options: Options, policies: Overrides) -> Options:
+    def _with_tasks(self, name: str, job: str, options: Options, policies: Overrides) -> Options:
         """The options with what the jobs of tasks say of their queues and priorities. Raises InvalidInput, Forbidden, JobNotGranted."""
         if options.tasks is None and not is_builtin(job):
             if options.on_task_failure is not OnTaskFailure.HALT:
@@ -83,8 +83,8 @@ class SchedulerBase(Connected):
         from quarterjack.sdk.pipelines.checks import checked_tasks  # noqa: PLC0415 (who has no pipeline loads neither)
         from quarterjack.sdk.pipelines.nesting import check_nesting  # noqa: PLC0415 (as above)
 
-        graph, checked = checked_tasks(job, options, policies, self._checks, self._access)
-        check_nesting(job, graph, self.tenant, self.session.services.schedules)
+        graph, checked = checked_tasks(name, job, options, policies, self._checks, self._access)
+        check_nesting(job, graph, self.tenant, self.session)
         return checked
 
     def with_tenant(self, tenant: str) -> Self:

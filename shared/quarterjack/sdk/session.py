@@ -13,7 +13,7 @@ A session is a value: nothing of it changes. It is no part of the public interfa
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
@@ -42,6 +42,9 @@ class Session:
     patience: float = 0.0  # seconds for which a call waits where the tenant's rate is used up
     strict: bool = False  # whether a job that no worker knows is refused
     on_unknown: Callable[[str], None] = warn_unknown  # is told of such a job if it is not
+    coming: Collection[
+        str | None
+    ] = ()  # names of schedules that one plan declares: a task may name one that is made later
 
     def may(self, tenant: str, verb: Verb, job: str | None = None) -> bool:
         """Whether the caller has a verb for a job of a tenant; None: for all its jobs. Nothing is audited. Raises Unavailable."""

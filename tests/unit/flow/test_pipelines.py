@@ -14,7 +14,7 @@ from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.pipelines.reading import check_tasks
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import DAY
-from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound
+from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound, UnknownJobWarning
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
 from quarterjack.state.ending import cancel
@@ -302,7 +302,8 @@ def test_a_name_that_is_none_is_refused(name: Any) -> None:
 def test_a_pipeline_within_itself_is_refused(line: Line) -> None:
     with pytest.raises(InvalidInput, match=r"tasks.a.pipeline='p': is this pipeline, or has it within; leave the task"):
         line.publish({"a": {"pipeline": "p"}})
-    line.publish({"a": {"pipeline": "q"}})  # that does not exist yet
+    with pytest.warns(UnknownJobWarning, match="tasks.a.pipeline='q': there is no pipeline of that name"):
+        line.publish({"a": {"pipeline": "q"}})
     upsert = line.world.scheduler.upsert_schedule
     with pytest.raises(InvalidInput, match=r"tasks.b.pipeline='p': is this pipeline, or has it within"):
         upsert("q", "pipeline:q", "manual", tasks={"a": {"job": "ok"}, "b": {"pipeline": "p"}})
@@ -330,8 +331,24 @@ def test_a_pipeline_within_itself_ends(line: Line, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_pipeline_that_does_not_exist_fails_its_task(line: Line) -> None:
-    line.publish({"a": {"pipeline": "nothing"}})
+    with pytest.warns(UnknownJobWarning, match="the task fails unless it is published before the task starts"):
+        line.publish({"a": {"pipeline": "nothing"}})
     assert line.run().task("a").reason == "pipeline 'nothing' does not exist"
+
+
+def test_pipelines_that_are_declared_together_know_each_other(line: Line) -> None:
+    """The outer one is made first, since its name comes first."""
+    scheduler, registry = line.world.scheduler, line.world.jobs
+    for name, within in (("a", "b"), ("b", "nothing")):
+        with pipeline(name, registry=registry) as p:
+            p.pipeline(within)
+    plan = scheduler.compare_declared(registry.declared())
+    (warning,) = plan.changes[1].warnings
+    assert plan.changes[0].warnings == ()
+    assert warning.startswith("tasks.nothing.pipeline='nothing': there is no pipeline of that name")
+    with pytest.warns(UnknownJobWarning) as told:
+        scheduler.carry_out(plan)
+    assert [str(one.message) for one in told] == [warning]
 
 
 # Revisions.
@@ -384,7 +401,7 @@ def test_a_pipeline_may_be_submitted_and_be_a_child(line: Line) -> None:
 
 
 def test_a_submitted_pipeline_must_exist(line: Line) -> None:
-    with pytest.raises(NotFound, match="pipeline 'nothing' does not exist"):
+    with pytest.raises(NotFound, match="job='pipeline:nothing': pipeline 'nothing' does not exist; list_pipelines"):
         line.world.scheduler.submit("pipeline:nothing")
     line.world.scheduler.create_schedule("plain", "ok", "0 9 * * *")
     with pytest.raises(NotFound, match="'plain' is a schedule, and no pipeline"):
@@ -507,6 +524,18 @@ def test_a_task_that_has_not_begun_may_be_skipped(line: Line) -> None:
         line.world.scheduler.skip_task(run.id, "a")
     line.world.live(60)
     assert (line.seen(run).run.state, line.ran) == ("SUCCEEDED", ["a", "c"])
+
+
+def test_a_task_is_not_skipped_in_a_run_that_ends_meanwhile(line: Line) -> None:
+    line.publish({"a": {"job": "ok"}, "b": {"job": "ok", "after": ["a"]}})
+    run, scheduler = line.world.scheduler.trigger("p"), line.world.scheduler
+    Hand(worker=line.world.worker()).work()
+    before = line.seen(run)
+    owner = line.world.owner(Faults().at("claim", before=lambda: scheduler.cancel_run(run.id)))
+    with pytest.raises(Conflict, match=r"it is CANCELLED; retry_pipeline\(\) with 'b' in skip repeats it without"):
+        owner.skip_task(run.id, "b")
+    assert (before.task("b").state, line.seen(run).task("b").run_id) == ("WAITING", None)
+    assert "skip" not in {entry.act for entry in scheduler.audit().items}
 
 
 def test_a_task_that_never_starts_cannot_be_skipped(line: Line) -> None:
@@ -673,11 +702,32 @@ def test_a_mistake_in_code_is_an_error_where_it_is_made() -> None:
         p.map("note", name="b", over=number)
     with pytest.raises(InvalidInput, match="after=<TaskHandle a>: is no list"):
         p.map("note", name="b", over=a.result, after=a)
+    for mistake, problem in (
+        (lambda: [*a.result], r"a.result is known when the task starts; p.map\(job, over=…\) runs a job for each"),
+        (lambda: 3 in a.result, r"write when=a.result.contains\(…\)"),
+        (lambda: a.result in [1, 2], r"write is_in\(\[…\]\) for in"),
+        (lambda: f"{a}", r"a is a task, and no value; write what it returned: {a.result}"),
+        (lambda: f"{a.result > 1}", "'a.result > 1' is a condition, and no value"),
+        (lambda: f"{p.fire}", "a fire is no value; write its date"),
+    ):
+        with pytest.raises(TypeError, match=problem):
+            mistake()
     with pytest.raises(InvalidInput, match="pipeline=3: is not a valid name"):
         p.pipeline(number)
     with pytest.raises(TypeError, match="'foo' of a task; policies are retry, delivery, start"):
         p.task("note", name="b", foo=1)
     assert [*p.tasks] == ["a"]
+
+
+@pytest.mark.parametrize("key", ["}", "😀", 'a"b', "a'b\n${"])
+def test_a_key_may_be_any_text(line: Line, key: str) -> None:
+    with pipeline("p", registry=line.world.jobs) as p:
+        a = p.task("ok", name="a")
+        p.task("ok", name="b", after=[a], payload=f"x {a.result[key]}", when=a.result[key] == key)
+    line.world.scheduler.upsert_pipeline(p)
+    line.results["a"] = {key: key}
+    assert line.states(line.run()) == {"a": "SUCCEEDED", "b": "SUCCEEDED"}
+    assert line.payloads["b"] == f"x {key}"
 
 
 def test_a_chain_is_read_in_a_time_that_grows_with_its_length() -> None:
@@ -757,6 +807,13 @@ def test_a_pipeline_in_code() -> None:
         ({"a": {}}, "give either a job or a pipeline"),
         ({"a b": {"job": "j"}}, "is not a valid name of a task"),
         ({"fire": {"job": "j"}}, "is not a valid name of a task"),
+        ({"a.state": {"job": "j"}}, "neither fire nor payload, and neither result nor state after a dot"),
+        ({"a": {"pipeline": "n" * 81}}, "is not a valid name of a pipeline; use 1 to 80 characters of A-Z"),
+        ({"a": {"job": "j", "payload": "${HOME}/x"}}, "TASK.state; or $${ where the text is meant"),
+        (
+            {"a": {"job": "j"}, "b": {"job": "j", "after": ["a"], "when": 'a.state in ["DEAD", "FAILED"]'}},
+            "'FAILED' is no state of a task; use SUCCEEDED, DEAD, EXPIRED, LOST, CANCELLED, SKIPPED",
+        ),
         ({"a": {"job": "j", "retries": 3}}, "tasks.a.retries='…': is not known here"),
         ({"a": {"job": "j", "retry": {"max_attempts": 0}}}, "tasks.a.retry.max_attempts=0: is out of range"),
         ({"a": {"job": "j", "retry": 5}}, "tasks.a.retry=5: is no mapping; write retry: {max_attempts: 3}"),
@@ -791,6 +848,8 @@ def test_a_pipeline_has_tasks_and_tasks_are_of_a_pipeline(line: Line) -> None:
         scheduler.create_schedule("p", "pipeline:p", "manual")
     with pytest.raises(InvalidInput, match="do not go with job 'ok'"):
         scheduler.create_schedule("p", "ok", "manual", tasks=DIAMOND)
+    with pytest.raises(InvalidInput, match="job='pipeline:q': is the job of another pipeline; write pipeline:p"):
+        scheduler.create_schedule("p", "pipeline:q", "manual", tasks=DIAMOND)
     with pytest.raises(InvalidInput, match="is the name of a job of the scheduler itself"):
         line.world.jobs.job("pipeline:x")(lambda ctx, payload: None)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from quarterjack.domain.run import FAILED, RunState
 from quarterjack.errors import InvalidInput
 
 FIRE, PAYLOAD = "fire", "payload"
@@ -27,6 +28,7 @@ OF_TASK = ("result", "state")
 LONGEST = 1_000  # characters of a condition, or of one reference
 _DEEPEST = 20  # levels of a condition
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first stands for ${
+_ENDS = (RunState.SUCCEEDED, *sorted(FAILED), RunState.CANCELLED, RunState.SKIPPED)  # of a task
 _WORDS = {"true": True, "false": False, "null": None}
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -144,6 +146,7 @@ def _check(node: ast.expr, text: str, depth: int) -> None:  # noqa: C901, PLR091
                 raise ValueError("'is' is not known; compare with == or !=")
             for part in (left, *rights):
                 _check(part, text, depth + 1)
+            _check_states([left, *rights])
         case ast.Constant(value=str() | int() | float() | bool() | None):
             pass
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
@@ -160,6 +163,17 @@ def _check(node: ast.expr, text: str, depth: int) -> None:  # noqa: C901, PLR091
             _referred(found, ast.unparse(node))
 
 
+def _check_states(compared: Sequence[ast.expr]) -> None:
+    """Refuse a text that is no state beside the state of a task: the comparison would be decided before any task runs."""
+    chains = [chain for part in compared if (chain := _chain(part)) is not None and chain[0] not in _WORDS]
+    if not any(_referred(chain, "").field == "state" for chain in chains):
+        return
+    for part in compared:
+        for one in part.elts if isinstance(part, (ast.List, ast.Tuple)) else [part]:
+            if isinstance(one, ast.Constant) and one.value not in [*RunState]:
+                raise ValueError(f"{one.value!r} is no state of a task; use {', '.join(_ENDS)}")
+
+
 def references_in(value: Any, path: str) -> Iterator[tuple[str, Reference]]:
     """All references of a payload with their places. Raises InvalidInput, which names the place."""
     match value:
@@ -168,7 +182,10 @@ def references_in(value: Any, path: str) -> Iterator[tuple[str, Reference]]:
                 raise InvalidInput(path, value, "has ${ without }", "close it, or write $${ where the text is meant")
             for found in _REFERENCE.finditer(value):
                 if found[1] is not None:
-                    yield path, _read(reference, found[1], path, value, "has a reference")
+                    yield (
+                        path,
+                        _read(reference, found[1], path, value, "has a reference", "; or $${ where the text is meant"),
+                    )
         case Mapping():
             for key, inner in value.items():
                 yield from references_in(inner, f"{path}.{key}")
@@ -198,11 +215,11 @@ def is_reference(text: str) -> bool:
     return whole is not None and whole[1] is not None
 
 
-def _read(reader: Callable[[str], Any], text: str, path: str, value: Any, what: str) -> Any:
+def _read(reader: Callable[[str], Any], text: str, path: str, value: Any, what: str, more: str = "") -> Any:
     try:
         return reader(text)
     except ValueError as problem:
-        raise InvalidInput(path, value, f"{what} that cannot be read", str(problem)) from None
+        raise InvalidInput(path, value, f"{what} that cannot be read", f"{problem}{more}") from None
 
 
 # Values.

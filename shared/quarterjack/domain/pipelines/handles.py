@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 
 class Value:
@@ -16,7 +16,16 @@ class Value:
         self.text = text
 
     def __getitem__(self, key: str | int) -> Value:
-        return Value(f"{self.text}[{json.dumps(key)}]")
+        key_text = _source(key).replace("}", r"\u007d")  # a "}" ends a reference
+        return Value(f"{self.text}[{key_text}]")
+
+    def __iter__(self) -> NoReturn:  # otherwise Python would ask for its items without an end
+        raise TypeError(
+            f"{self.text} is known when the task starts; p.map(job, over=…) runs a job for each of its items"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError(f"{self.text} is known when the task starts; write when={self.text}.contains(…)")
 
     def __str__(self) -> str:
         return f"${{{self.text}}}"
@@ -76,14 +85,20 @@ class Condition:
         return Condition(f"not ({self.text})")
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self.text!r} is known when the task starts; combine conditions with &, | and ~")
+        raise TypeError(
+            f"{self.text!r} is known when the task starts; combine conditions with &, | and ~, and write is_in([…]) for in"
+        )
 
     def __repr__(self) -> str:
         return f"<Condition {self.text}>"
 
+    def __format__(self, spec: str) -> NoReturn:
+        raise TypeError(f"{self.text!r} is a condition, and no value; give it to when")
+
 
 def _source(value: Any) -> str:
-    return value.text if isinstance(value, Value) else json.dumps(value)
+    """As Python reads it: JSON that names characters beyond 16 bits by two halves would be another text there."""
+    return value.text if isinstance(value, Value) else json.dumps(value, ensure_ascii=False)
 
 
 class TaskHandle:
@@ -94,6 +109,9 @@ class TaskHandle:
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.name}>"
+
+    def __format__(self, spec: str) -> NoReturn:
+        raise TypeError(f"{self.name} is a task, and no value; write what it returned: {{{self.name}.result}}")
 
     @property
     def result(self) -> Value:
@@ -112,3 +130,6 @@ class Fire:
     date = Value("fire.date")  # YYYY-MM-DD in the schedule's zone
     time = Value("fire.time")  # ISO 8601 with the zone's offset
     run_id = Value("fire.run_id")  # of the pipeline's run
+
+    def __format__(self, spec: str) -> NoReturn:
+        raise TypeError("a fire is no value; write its date, time or run_id: {p.fire.date}")

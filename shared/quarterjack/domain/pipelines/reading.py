@@ -10,9 +10,9 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin
+from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin, is_name
 from quarterjack.domain.payload import MAX_DEPTH, check_keys, is_too_deep, json_text
-from quarterjack.domain.pipelines.expressions import FIRE, PAYLOAD, is_reference, references_in, references_of
+from quarterjack.domain.pipelines.expressions import FIRE, OF_TASK, PAYLOAD, is_reference, references_in, references_of
 from quarterjack.domain.pipelines.graph import Graph, Join, MapSpec, Task
 from quarterjack.domain.policies import Retry, overrides, word
 from quarterjack.domain.queue import check_queue
@@ -53,10 +53,11 @@ def check_tasks(field_name: str, given: object) -> str:
     return text
 
 
-def check_pipeline_name(name: str) -> str:
+def check_pipeline_name(name: object, field_name: str = "name") -> str:
     """The name of a pipeline, which is part of the ids of its tasks' runs. Raises InvalidInput."""
-    if len(check_name(name)) > _LONGEST_NAME:
-        raise InvalidInput("name", name, "is too long for a pipeline", f"use {_LONGEST_NAME} characters at most")
+    if not isinstance(name, str) or not is_name(name) or len(name) > _LONGEST_NAME:
+        remedy = f"use 1 to {_LONGEST_NAME} characters of A-Z a-z 0-9 . _ : @ / -"
+        raise InvalidInput(field_name, name, "is not a valid name of a pipeline", remedy)
     return name
 
 
@@ -78,7 +79,8 @@ def _tasks(given: Mapping[str, Any]) -> tuple[Task, ...]:
 def _task(name: object, words: Any) -> Task:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or _is_taken(name):
         remedy = (
-            f"use 1 to {_LONGEST_NAME} letters, digits, _ and dots, no word of Python, and neither fire nor payload"
+            f"use 1 to {_LONGEST_NAME} letters, digits, _ and dots, no word of Python, neither fire nor payload, "
+            "and neither result nor state after a dot"
         )
         raise InvalidInput("name", name, "is not a valid name of a task", remedy)
     if not isinstance(words, Mapping):
@@ -93,8 +95,8 @@ def _task(name: object, words: Any) -> Task:
 
 
 def _is_taken(name: str) -> bool:
-    first = name.partition(".")[0]
-    return first in (FIRE, PAYLOAD) or any(keyword.iskeyword(part) for part in name.split("."))
+    first, *more = name.split(".")
+    return first in (FIRE, PAYLOAD) or any(map(keyword.iskeyword, (first, *more))) or not set(OF_TASK).isdisjoint(more)
 
 
 def _read(name: str, words: Mapping[str, Any]) -> Task:
@@ -113,7 +115,7 @@ def _read(name: str, words: Mapping[str, Any]) -> Task:
     return Task(
         name=name,
         job=None if job is None else _job(job),
-        pipeline=None if pipeline is None else check_pipeline_name(check_name(pipeline, "pipeline")),
+        pipeline=None if pipeline is None else check_pipeline_name(pipeline, "pipeline"),
         payload=words.get("payload"),
         after=_after(words.get("after")),
         join=word(Join, "join", words.get("join") or Join.ALL),

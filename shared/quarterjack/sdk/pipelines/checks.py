@@ -18,7 +18,7 @@ from quarterjack.sdk.job_checks import JobChecks
 
 
 def checked_tasks(
-    job: str, options: Options, policies: Overrides, checks: JobChecks, access: CallerAccess
+    name: str, job: str, options: Options, policies: Overrides, checks: JobChecks, access: CallerAccess
 ) -> tuple[Graph, Options]:
     """The graph of a pipeline, and its options, each task with the queue and the priority that its job has.
 
@@ -30,12 +30,14 @@ def checked_tasks(
         raise InvalidInput("job", job, "is the job of a pipeline, which has tasks", "give tasks={…}, or another job")
     if not job.startswith(PIPELINE):
         raise InvalidInput("tasks", "…", f"do not go with job {job!r}", "leave job out: a pipeline runs its tasks")
-    check_pipeline_name(job.removeprefix(PIPELINE))
-    for name in ("retry", "timeout", "delivery"):
-        given = getattr(policies, name)
+    check_pipeline_name(name)
+    if job != f"{PIPELINE}{name}":
+        raise InvalidInput("job", job, "is the job of another pipeline", f"write {PIPELINE}{name}")
+    for word in ("retry", "timeout", "delivery"):
+        given = getattr(policies, word)
         if given is not None:
             remedy = "give it to the tasks; deadline bounds the whole"
-            raise InvalidInput(name, given, "is of a task: the run of a pipeline only waits for its tasks", remedy)
+            raise InvalidInput(word, given, "is of a task: the run of a pipeline only waits for its tasks", remedy)
     graph = graph_of(options.tasks, halts=True)
     return graph, replace(options, tasks=_stored([_checked(task, checks, access) for task in graph.tasks]))
 

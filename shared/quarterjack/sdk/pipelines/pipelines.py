@@ -123,7 +123,7 @@ class PipelineMethods(ReadMethods, ScheduleMethods):
         row = self._pipeline_row(run_id, Verb.SKIP)
         from quarterjack.owner.runs.pipelines import skip_task  # noqa: PLC0415 (who has no pipeline does not load it)
 
-        return self._shown(skip_task(row, check_name(task, "task"), self._context))
+        return self._shown(skip_task(row, task, self._context))
 
     def retry_pipeline(self, run_id: str, *, skip: Sequence[str] = (), idempotency_key: str | None = None) -> Run:
         """Repeat what did not succeed of a pipeline's run that has ended, as a new run under the same revision.

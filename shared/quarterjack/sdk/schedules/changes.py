@@ -157,7 +157,7 @@ class ScheduleMethods(SchedulerBase):
             job=job_name,
             rule=rule,
             overrides=self._checks.with_job_words(job_name, policies),
-            options=self._with_tasks(job_name, options, policies),
+            options=self._with_tasks(name, job_name, options, policies),
             description=self._text("description", description),
             tags=self._tags({} if tags is None else tags),
             managed_by=None if managed_by is None else check_name(managed_by, "managed_by"),
@@ -217,7 +217,7 @@ class ScheduleMethods(SchedulerBase):
                 payload=text,
                 payload_ref=ref,
                 overrides=own,
-                options=self._with_tasks(new_job, self._checks.options_after(present, new_job, options), own),
+                options=self._with_tasks(name, new_job, self._checks.options_after(present, new_job, options), own),
             )
             if pending is None and made != present:
                 self._checks.check_stored(new_job, text, ref)

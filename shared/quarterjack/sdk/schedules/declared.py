@@ -83,8 +83,10 @@ class DeclarationMethods(ScheduleMethods):
         check_flag("adopt", adopt)
         there = {one.head.name: one for one in self._all()}
         changes: dict[str, PlannedChange] = {}
-        for declared in declarations:
-            change = self._compare(declared, there, owner, adopt=adopt)
+        given = list(declarations)
+        comparing = over(self, replace(self.session, coming={declared.name for declared in given}))
+        for declared in given:
+            change = DeclarationMethods._compare(comparing, declared, there, owner, adopt=adopt)
             if change.name in changes:
                 other = changes[change.name].declaration
                 place = "it" if other is None else other.place
@@ -148,7 +150,9 @@ class DeclarationMethods(ScheduleMethods):
         changes = list(plan.of(ApplyAction.CREATE, ApplyAction.UPDATE, *([ApplyAction.PRUNE] if prune else [])))
         for change in changes:  # all of them before the first is written
             self._access.check(_VERBS[change.act], change.job, what=f"schedule {change.name!r}")
-        done, failed, acting = 0, dict[str, str](), self._of_one_call(Via.APPLY)
+        done, failed = 0, dict[str, str]()
+        acting = self._of_one_call(Via.APPLY)
+        acting = over(acting, replace(acting.session, coming={change.name for change in changes}))
         for change in changes:
             on_change(change)
             try:

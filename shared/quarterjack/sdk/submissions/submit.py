@@ -25,7 +25,7 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, NotFound
 from quarterjack.owner.runs import submit as submitting
 from quarterjack.owner.runs.submit import SameTime
 from quarterjack.sdk.base import NONE, SchedulerBase
@@ -146,7 +146,10 @@ class SubmitMethods(SchedulerBase):
             return None
         from quarterjack.fires.pipelines.rows import awaited_by  # noqa: PLC0415 (who submits no pipeline does not load it)
 
-        return awaited_by(self.tenant, job.removeprefix(PIPELINE), self.session.services)
+        try:
+            return awaited_by(self.tenant, job.removeprefix(PIPELINE), self.session.services)
+        except NotFound as problem:
+            raise NotFound(f"job={job!r}: {problem}; list_pipelines() shows the existing ones") from None
 
 
 def _unique_spec(
