@@ -81,8 +81,10 @@ def _name(
     return name_of_url(name)
 
 
-def _run(run: Annotated[str, Path(pattern=RUN_PATTERN, description="the `url_id` of the run")]) -> str:
-    return run_of_url(run)
+def _run(
+    run: Annotated[str, Path(json_schema_extra={"pattern": RUN_PATTERN}, description="the `url_id` of the run")],
+) -> str:
+    return run_of_url(run)  # which says what a run is called here: who has an id from elsewhere tries that
 
 
 def _backfill(backfill: Annotated[str, Path(pattern=NAME_PATTERN, description="the `id` of the backfill")]) -> str:

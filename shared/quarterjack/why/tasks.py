@@ -17,7 +17,7 @@ _SHOWN = 5  # tasks that are named
 _ASKS = {
     Join.ALL: "all tasks before it have to succeed",
     Join.ANY: "one of the tasks before it has to succeed",
-    Join.NONE_FAILED: "no task before it may fail",
+    Join.NONE_FAILED: "no task before it may fail, or be skipped since one has failed",
 }
 _ENDED = {RunState.CANCELLED: Verdict.CANCELLED, RunState.EXPIRED: Verdict.EXPIRED}
 
@@ -144,8 +144,12 @@ def _under_way(state: PipelineState, number: int) -> Sentence:
 def _against_its_join(state: PipelineState, number: int) -> str:
     graph = state.pipeline.graph
     task = graph.task(number)
-    wanted = (End.FAILED,) if task.join is Join.NONE_FAILED else (End.FAILED, End.SKIPPED)
-    found = [each for each in graph.edges[number - 1] if state.decision.ends.get(each) in wanted]
+    ends = {each: state.decision.ends.get(each) for each in graph.edges[number - 1]}
+    is_alone = (
+        task.join is Join.NONE_FAILED and End.FAILED in ends.values()
+    )  # what was skipped may be so by a condition
+    wanted = (End.FAILED,) if is_alone else (End.FAILED, End.SKIPPED)
+    found = [each for each, end in ends.items() if end in wanted]
     said = "; ".join(_how_ended(state, each) for each in found[:_SHOWN])
     return f"{_task(state, number)} never starts: {_ASKS.get(task.join, 'its join asks for more')}, and {said}."
 

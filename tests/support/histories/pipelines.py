@@ -251,19 +251,20 @@ class Pipelines(History):
         return {number: found[ref] for number, ref in refs.items() if ref in found}
 
     def _ends(self, pipeline: PipelineRow) -> dict[int, str]:
-        """How tasks have ended: s, f or x (never starts), by their rows, and by the graph where there is none."""
+        """How tasks have ended: s, f, x (never starts) or b (never starts, as one above has failed), by their rows, else by the graph."""
         rows, ends = self._rows(pipeline), dict[int, str]()
         passed = self._passed_over(pipeline)
         for number, before in enumerate(pipeline.graph.edges, 1):
             row, task = rows.get(number), pipeline.graph.task(number)
-            turn = _verdict(str(task.join), [ends.get(each) for each in before])
+            above = [ends.get(each) for each in before]
+            turn, never = _verdict(str(task.join), above), "b" if {"f", "b"} & {*above} else "x"
             if number in passed or (row is not None and row.reason == "skipped by its owner"):
                 if turn is not None:
-                    ends[number] = "s" if turn else "x"
+                    ends[number] = "s" if turn else never
             elif row is not None and row.is_terminal:
                 ends[number] = _end(task, row)
             elif row is None and turn is False:
-                ends[number] = "x"
+                ends[number] = never
         return ends
 
     def _passed_over(self, pipeline: PipelineRow) -> set[int]:
@@ -353,9 +354,9 @@ def _verdict(join: str, before: list[str | None]) -> bool | None:
         case "any":
             return True if "s" in before else None if None in before else False
         case "all":
-            return False if {"f", "x"} & {*before} else None if None in before else True
+            return False if {"f", "x", "b"} & {*before} else None if None in before else True
         case "none_failed":
-            return False if "f" in before else None if None in before else True
+            return False if {"f", "b"} & {*before} else None if None in before else True
     return None if None in before else True
 
 

@@ -812,7 +812,7 @@ def test_a_pipeline_in_code() -> None:
         ({"a": {"job": "j", "payload": "${HOME}/x"}}, "TASK.state; or $${ where the text is meant"),
         (
             {"a": {"job": "j"}, "b": {"job": "j", "after": ["a"], "when": 'a.state in ["DEAD", "FAILED"]'}},
-            "'FAILED' is no state of a task; use SUCCEEDED, DEAD, EXPIRED, LOST, CANCELLED, SKIPPED",
+            "'FAILED' is no state of a task; use SUCCEEDED, DEAD, LOST, EXPIRED, CANCELLED, SKIPPED",
         ),
         ({"a": {"job": "j", "retries": 3}}, "tasks.a.retries='…': is not known here"),
         ({"a": {"job": "j", "retry": {"max_attempts": 0}}}, "tasks.a.retry.max_attempts=0: is out of range"),

@@ -57,6 +57,22 @@ def test_a_join(join: Join, ends: str, starts: bool | None) -> None:
         assert found.is_over is (starts is False and "-" not in ends)
 
 
+@pytest.mark.parametrize(
+    ("marks", "starts"),
+    [
+        ({1: "D", 2: "S"}, False),
+        ({1: "W", 2: "S"}, True),
+        ({1: "W"}, None),
+        ({1: "W", 2: "D"}, False),
+        ({1: "D", 2: "S", 3: "K"}, False),
+    ],
+)
+def test_none_failed_sees_a_failure_behind_tasks_that_never_start(marks: dict[int, str], starts: bool | None) -> None:
+    of = graph(task("a"), task("b"), task("c", "a", "b"), task("d", "c"), task("e", "d", join=Join.NONE_FAILED))
+    found = decide(of, marks)
+    assert (5 in found.start, found.ends.get(5) is End.SKIPPED) == (starts is True, starts is False)
+
+
 def test_a_task_is_passed_over_when_it_would_start() -> None:
     of = graph(task("a"), task("b", "a"), task("c", "b"), task("d", "b", join=Join.DONE))
     assert decide(of, {2: "K"}).start == (1,)

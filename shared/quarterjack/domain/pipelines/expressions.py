@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from quarterjack.domain.run import FAILED, RunState
+from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
 
 FIRE, PAYLOAD = "fire", "payload"
@@ -28,7 +28,6 @@ OF_TASK = ("result", "state")
 LONGEST = 1_000  # characters of a condition, or of one reference
 _DEEPEST = 20  # levels of a condition
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first stands for ${
-_ENDS = (RunState.SUCCEEDED, *sorted(FAILED), RunState.CANCELLED, RunState.SKIPPED)  # of a task
 _WORDS = {"true": True, "false": False, "null": None}
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -166,12 +165,10 @@ def _check(node: ast.expr, text: str, depth: int) -> None:  # noqa: C901, PLR091
 def _check_states(compared: Sequence[ast.expr]) -> None:
     """Refuse a text that is no state beside the state of a task: the comparison would be decided before any task runs."""
     chains = [chain for part in compared if (chain := _chain(part)) is not None and chain[0] not in _WORDS]
-    if not any(_referred(chain, "").field == "state" for chain in chains):
-        return
-    for part in compared:
-        for one in part.elts if isinstance(part, (ast.List, ast.Tuple)) else [part]:
-            if isinstance(one, ast.Constant) and one.value not in [*RunState]:
-                raise ValueError(f"{one.value!r} is no state of a task; use {', '.join(_ENDS)}")
+    single = [one for part in compared for one in (part.elts if isinstance(part, (ast.List, ast.Tuple)) else [part])]
+    wrong = [one.value for one in single if isinstance(one, ast.Constant) and one.value not in [*RunState]]
+    if wrong and any(_referred(chain, "").field == "state" for chain in chains):
+        raise ValueError(f"{wrong[0]!r} is no state of a task; use SUCCEEDED, DEAD, LOST, EXPIRED, CANCELLED, SKIPPED")
 
 
 def references_in(value: Any, path: str) -> Iterator[tuple[str, Reference]]:

@@ -28,7 +28,7 @@ class Join(StrEnum):
 
     ALL = "all"  # all have succeeded
     ANY = "any"  # one has succeeded, whatever the others do
-    NONE_FAILED = "none_failed"  # all have ended, and none has failed: some may be skipped
+    NONE_FAILED = "none_failed"  # all have ended, and none has failed, nor was skipped since one above it has: others may be skipped
     DONE = "done"  # all have ended, however
 
 

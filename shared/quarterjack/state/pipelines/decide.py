@@ -89,14 +89,22 @@ def decide(graph: Graph, marks: Mapping[int, str]) -> NextTasks:
     }
     halted = graph.halts and End.FAILED in ends.values()
     start, close = list[int](), list[int]()
+    causes = dict(
+        ends
+    )  # with FAILED for a task that never starts because one failed above it, and without one of which that is open
     for number, before in enumerate(graph.edges, 1):  # each behind those it comes after
         if number in ends:
             continue
-        verdict = _verdict(graph.task(number).join, [ends.get(each) for each in before])
+        join = graph.task(number).join
+        seen = causes if join is Join.NONE_FAILED else ends
+        verdict = _verdict(join, [seen.get(each) for each in before])
         if verdict is False:
             ends[number] = End.SKIPPED
+            above = [causes.get(each) for each in before]
+            if End.FAILED in above or None not in above:
+                causes[number] = End.FAILED if End.FAILED in above else End.SKIPPED
         elif verdict and number in passed:  # not before its turn: what a task before it decides until then counts
-            ends[number] = End.SUCCEEDED
+            ends[number] = causes[number] = End.SUCCEEDED
         elif verdict:
             (close if halted else start).append(number)
     return NextTasks(start=tuple(start), close=tuple(close), ends=ends, is_over=len(ends) == len(graph.tasks))
