@@ -63,6 +63,10 @@ class SteadyClock:
         """Milliseconds of the monotonic clock."""
         return self._steady_ns() // _MS
 
+    def lead(self) -> int:
+        """Milliseconds by which it is ahead of the monotonic clock: a correction changes it."""
+        return self._ahead
+
     def heard(self, date: str | None, since: int) -> None:
         """Compare with the ``Date`` of an answer whose request was sent at ``since``, by ``steady``. The same date is judged once."""
         if date is None or date == self._heard:

@@ -21,7 +21,7 @@ from quarterjack.aws.connections import Connections
 from quarterjack.aws.errors import ConnectFailed, NoResponse, ServiceError
 from quarterjack.aws.http_connection import HttpResponse
 from quarterjack.aws.session import Credentials, Endpoint, Signer
-from quarterjack.clock import system_clock
+from quarterjack.clock import TRUSTED, system_clock
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Misconfigured
 from quarterjack.settings import SdkVariables
@@ -172,14 +172,22 @@ class Transport:
             attempt += 1
 
     def _once(self, name: str, body: bytes, seconds: float) -> HttpResponse:
+        """One attempt. A request that was signed at a wrong time is refused with the right one, and signed again."""
+        lead = system_clock.lead()
+        response = self._post(name, body, seconds)
+        if 400 <= response.status < 500 and abs(system_clock.lead() - lead) > TRUSTED:
+            response = self._post(name, body, seconds)
+        checksum = response.headers.get("x-amz-crc32")
+        if checksum is not None and checksum != str(crc32(response.content)):
+            raise NoResponse("the response does not match its checksum")
+        return response
+
+    def _post(self, name: str, body: bytes, seconds: float) -> HttpResponse:
         now, sent = from_ms(system_clock()), system_clock.steady()
         headers = self._signer.headers(self._prefix + name, body, self._credentials(), now)
         headers["user-agent"] = USER_AGENT
         response = self.connections.post(headers, body, seconds)
         system_clock.heard(response.headers.get("date"), sent)
-        checksum = response.headers.get("x-amz-crc32")
-        if checksum is not None and checksum != str(crc32(response.content)):
-            raise NoResponse("the response does not match its checksum")
         return response
 
 

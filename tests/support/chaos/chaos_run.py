@@ -51,6 +51,7 @@ class Plan:
     workers: int = 3
     letters: int | None = None  # for how long a dead letter is hidden from others; None: as deployed
     short_lease: bool = False
+    skew: int = 0  # milliseconds by which clocks of processes may differ
 
 
 def full(seed: int, seconds: float) -> Plan:
@@ -112,7 +113,7 @@ class ChaosRun:
             upto, found = self._calm_down()
             memory = self.books.copy()
         evidence = Evidence(witness(self.folder / "witness.jsonl"), self.journal, self.troupe, self.plan.pace)
-        verdict = judge(evidence, self.owners.accepted, memory, upto, found)
+        verdict = judge(evidence, self.owners.accepted, memory, upto, found, skew=self.plan.skew)
         self._write_timeline(evidence, verdict)
         return verdict
 

@@ -11,6 +11,8 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import formatdate
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ BATCHES = {
     "ChangeMessageVisibilityBatch": "RequestThrottled",
     "DeleteMessageBatch": "RequestThrottled",
 }  # operations that answer item by item: the code of a throttled item
+SIGNATURE_LASTS = 300.0  # seconds by which its time may be wrong, as AWS has it; the local cloud does not look
 _KEPT = 20  # deleted messages that may come again all the same …
 _LATE = 0.2  # … and how often one of these is taken
 
@@ -43,6 +46,7 @@ class Fate(StrEnum):
     CUT = "cut off"
     DEAF = "cut off from answers"
     DENY = "denied"  # a right is missing
+    SKEWED = "refused for its signature's time"
     KEYLESS = "refused for its key"  # the key of what is encrypted is disabled
     REPEAT = "delivery repeated"
 
@@ -82,6 +86,12 @@ class Asked:
     @property
     def operation(self) -> str:
         return self.target.partition(".")[2] or f"{self.method} {self.path.partition('?')[0]}"
+
+    @property
+    def signed_at(self) -> float:
+        """UTC seconds, by the clock of the caller; now if it is not signed."""
+        signed = self.headers.get("x-amz-date")
+        return datetime.strptime(signed, "%Y%m%dT%H%M%S%z").timestamp() if signed else time.time()
 
     @property
     def service(self) -> str:
@@ -159,6 +169,8 @@ class FaultInjector:
         return fate
 
     def _decide(self, asked: Asked) -> Fate:
+        if abs(asked.signed_at - time.time()) > SIGNATURE_LASTS:
+            return Fate.SKEWED
         spell = self._spells.get(asked.service)
         is_under = spell is not None and time.monotonic() < spell.until and spell.about in asked.body
         if spell is not None and is_under and (spell.share >= 1 or self._draw() < spell.share):
@@ -246,6 +258,7 @@ REFUSALS = {  # of SQS and of DynamoDB: status, name of the error, its name as a
     Fate.REFUSE: ((500, "ServiceUnavailable", ""), (500, "InternalServerError", "")),
     Fate.THROTTLE: ((400, "RequestThrottled", ""), (400, "ProvisionedThroughputExceededException", "")),
     Fate.DENY: ((403, "AccessDenied", ""), (400, "AccessDeniedException", "")),
+    Fate.SKEWED: ((403, "InvalidSignatureException", ""), (400, "InvalidSignatureException", "")),
     Fate.KEYLESS: ((400, "KmsDisabled", "KMS.DisabledException"), (400, "AccessDeniedException", "")),
 }
 
@@ -255,7 +268,7 @@ def error(asked: Asked, fate: Fate) -> Answer:
     sqs = asked.service == "sqs"
     status, code, queried = REFUSALS[fate][0 if sqs else 1]
     kind = f"com.amazonaws.sqs#{code}" if sqs else f"com.amazonaws.dynamodb.v20120810#{code}"
-    headers = {"Content-Type": "application/x-amz-json-1.0"}
+    headers = {"Content-Type": "application/x-amz-json-1.0", "Date": formatdate(usegmt=True)}
     if sqs:
         headers["x-amzn-query-error"] = f"{queried or code};{'Sender' if status < 500 else 'Receiver'}"
     body = json.dumps({"__type": kind, "message": f"injected: {fate}"}).encode()

@@ -64,8 +64,13 @@ def percentiles(seconds: Sequence[float]) -> str:
     return f"p50 {p50:.1f} s, p99 {p99:.1f} s, max {ordered[-1]:.1f} s (n={len(ordered)})"
 
 
-def judge(evidence: Evidence, accepted: Accepted, memory: Memory, upto: float, more: Sequence[str]) -> Verdict:
-    """``upto`` (UTC seconds): what was due until then is judged. ``more``: violations that were seen on the way."""
+def judge(
+    evidence: Evidence, accepted: Accepted, memory: Memory, upto: float, more: Sequence[str], *, skew: int = 0
+) -> Verdict:
+    """``upto`` (UTC seconds): what was due until then is judged. ``more``: violations that were seen on the way.
+
+    ``skew``: milliseconds by which clocks may differ.
+    """
     runs = {str(run.ref): run for run in memory.runs()}
     repeats = evidence.repeats()
     explained = [repeat for repeat in repeats if repeat.blow is not None]
@@ -78,13 +83,14 @@ def judge(evidence: Evidence, accepted: Accepted, memory: Memory, upto: float, m
         submitted={run_id: int(due * 1_000) for run_id, due in accepted.submitted.items()},
         excused={repeat.run for repeat in explained},
         once={ONCE},
+        skew=skew,
     )
     lost = sorted(_lost(evidence, accepted, runs, upto))
     violations = [
         *(f"lost: {run_id} has never started" for run_id in lost),
         *checker.violations(observed, memory, int(upto * 1_000)),
         *(f"double: {repeat}" for repeat in repeats if repeat.blow is None),
-        *_after_pause(evidence, accepted, runs),
+        *_after_pause(evidence, accepted, runs, skew),
         *_after_cancel(evidence, accepted),
         *_steps(evidence, explained),
         *more,
@@ -117,11 +123,11 @@ def _lost(evidence: Evidence, accepted: Accepted, runs: Mapping[str, RunRow], up
             yield run_id
 
 
-def _after_pause(evidence: Evidence, accepted: Accepted, runs: Mapping[str, RunRow]) -> Iterator[str]:
+def _after_pause(evidence: Evidence, accepted: Accepted, runs: Mapping[str, RunRow], skew: int) -> Iterator[str]:
     """Nothing of a schedule starts once its pause or deletion has returned."""
     for paused in accepted.paused:
         for run_id in paused.started:
-            if (runs[run_id].started_at or 0) > paused.at * 1_000 and runs[run_id].revision <= paused.revision:
+            if (runs[run_id].started_at or 0) > paused.at * 1_000 + skew and runs[run_id].revision <= paused.revision:
                 yield f"after pause: {run_id} was started after {paused.name} had been paused"
     by_owner: dict[str, list[str]] = defaultdict(list)
     for run_id in evidence.starts:

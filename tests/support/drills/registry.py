@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.drills.clocks import WRONG_CLOCKS
 from tests.support.drills.deployments import BROKEN
 from tests.support.drills.growth import GROWTH
 from tests.support.drills.processes import FLEET_GONE
@@ -16,6 +17,7 @@ _ALL: tuple[Drill, ...] = (
     THROTTLED,
     UNBURIED,
     BROKEN,
+    WRONG_CLOCKS,
     UPGRADED,
     *GROWTH,
 )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 import tomllib
+from datetime import datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
+from quarterjack.aws import transport
 from quarterjack.aws.connections import Connections
 from quarterjack.aws.errors import ConnectFailed, NoResponse, ServiceError, translated
 from quarterjack.aws.transport import ATTEMPTS, DEADLINE
+from quarterjack.clock import SteadyClock
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.version import VERSION
 
@@ -51,6 +56,27 @@ def test_only_a_transaction_has_a_token_and_repeats_it(service: Service) -> None
     transport_to(service.url).call("transact_write_items", {"TransactItems": []})
     first, second = (request.body["ClientRequestToken"] for request in service.requests)
     assert first == second
+
+
+@pytest.mark.parametrize("wrong", [-3_600_000, 3_600_000])
+def test_a_request_that_was_signed_at_a_wrong_time_is_signed_again_with_that_of_the_answer(
+    service: Service, wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS refuses signatures that are five minutes off: a process on such a host could not even begin."""
+    monkeypatch.setattr(transport, "system_clock", SteadyClock(lambda: time.time_ns() + wrong * 1_000_000))
+    refused = error("InvalidSignatureException", date=formatdate(usegmt=True))
+    service.answers.append(refused)
+    assert transport_to(service.url, attempts=1).call("get_item", {}) == {}
+    signed = [parsed_date(request.headers["x-amz-date"]) for request in service.requests]
+    assert [round((at - time.time()) / 60) for at in signed] == [round(wrong / 60_000), 0]
+    service.answers.append(refused)
+    with pytest.raises(ServiceError):  # the clock is right: the signature is wrong for another reason
+        transport_to(service.url).call("get_item", {})
+    assert len(service.requests) == 3
+
+
+def parsed_date(text: str) -> float:
+    return datetime.strptime(text, "%Y%m%dT%H%M%S%z").timestamp()
 
 
 # What is repeated.
