@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from quarterjack.signals.reports import of_gauges, of_tick
 from quarterjack.ticker.fan_out import FanOutConfig, group_of, writes_of
 from quarterjack.ticker.gauges import measure
 from quarterjack.ticker.tick import TickReport, tick
+from quarterjack.values import replace
 
 from functions.observe import emit, logger, metrics, request_stats, services
 

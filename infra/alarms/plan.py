@@ -9,7 +9,9 @@ alarm still when what follows of it begins: the alarms of causes end a minute la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from quarterjack.values import replace
 
 from ..figures import Figure
 from .spec import AlarmSpec, BurnWindows, Each, Need

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from aws_cdk import aws_sns as sns
 from quarterjack.domain.names import check_flag
 from quarterjack.errors import InvalidInput
+from quarterjack.values import replace
 
 from .spec import AlarmSpec, Severity
 from .specs import SPECS

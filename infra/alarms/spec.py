@@ -7,8 +7,10 @@ figure has the word of that kind in braces, such as ``{worker}``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from quarterjack.values import replace
 
 from ..figures import Figure
 

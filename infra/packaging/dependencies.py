@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
+from quarterjack.values import replace
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14  # the newest that Lambda offers; a test compares it with what aws-cdk-lib knows
 _PINS = Path(__file__).parents[2] / "constraints.txt"  # in the checkout; a wheel has it among its metadata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
@@ -28,6 +28,7 @@ from quarterjack.domain.queue import (
 )
 from quarterjack.errors import InvalidInput
 from quarterjack.sqs.routing import WORK
+from quarterjack.values import replace
 
 from ..installation import InstallationSettings
 from ..packaging.jobs import JobPackage

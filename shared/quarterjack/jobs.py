@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
@@ -29,6 +28,7 @@ from quarterjack.domain.redaction import USUAL, Redact, check_redact
 from quarterjack.domain.tenants.app_versions import is_pinned
 from quarterjack.errors import InvalidInput, JobError
 from quarterjack.payload_types import payload_type_of, schema_of, signature_of
+from quarterjack.values import replace
 
 if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from quarterjack.domain.schedule import Declaration

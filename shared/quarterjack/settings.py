@@ -6,14 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from quarterjack.errors import Misconfigured
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 DEFAULT_PREFIX = "quarterjack"
 DEFAULT_TENANT = "default"

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
 
+import pytest
+from quarterjack import values
 from quarterjack.values import value
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: int
+    seen: list[int] = field(default_factory=list, init=False)
 
 
 @value()
@@ -62,3 +72,27 @@ def test_only_the_constructor_is_compiled_for_each_class() -> None:
     """The SDK's import has a good hundred of these classes: a compiled method costs 0.1 ms."""
     for method in ("__eq__", "__hash__", "__repr__"):
         assert getattr(Point, method).__code__ is getattr(Named, method).__code__
+
+
+@value()
+class Counted:
+    of: tuple[int, ...]
+    name: str = "n"
+
+    @cached_property
+    def total(self) -> int:
+        return sum(self.of)
+
+
+def test_a_replaced_value_has_nothing_that_was_computed_from_the_former() -> None:
+    before = Counted((1, 2))
+    assert before.total == 3
+    after = values.replace(before, of=(4,))
+    assert (after.total, after.name, before) == (4, "n", Counted((1, 2)))
+
+
+@pytest.mark.parametrize("given", [Point(1), Slotted(1), Frozen(1)])
+def test_any_dataclass_is_replaced_and_a_field_that_it_has_not_is_refused(given: Any) -> None:
+    assert values.replace(given, x=2) == type(given)(2)
+    with pytest.raises(TypeError, match="y2"):
+        values.replace(given, y2=1)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ from quarterjack.fires.plan import chain_entry, end_of, timetable_of
 from quarterjack.owner.backfill.records import backfills_of
 from quarterjack.owner.schedules.stop import resume_entry
 from quarterjack.state.backfill import ENDED
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -39,6 +38,7 @@ from quarterjack.errors import (
 from quarterjack.local_installations import using
 from quarterjack.settings import from_environment
 from quarterjack.terminal import printable
+from quarterjack.values import replace
 from quarterjack.version import DOCUMENTATION, VERSION
 
 _MARKUP: Any = "rich"

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
@@ -20,6 +19,7 @@ import quarterjack
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.local_installations import using
 from quarterjack.settings import Settings, from_environment
+from quarterjack.values import replace
 
 if TYPE_CHECKING:
     from quarterjack import Scheduler

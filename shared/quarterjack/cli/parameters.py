@@ -7,7 +7,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +22,7 @@ from quarterjack.domain.payload import parse_json
 from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError
 from quarterjack.job_packages import load
 from quarterjack.jobs import Registry, default_registry
+from quarterjack.values import replace
 
 if TYPE_CHECKING:
     from quarterjack.cli.shell import Shell

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from quarterjack.values import replace
 
 GAP = 2  # spaces between columns
 _SAID = 24  # characters of a cell that stands for a whole column

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.domain.history.outgoing_event import parse_target
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.ports.receivers import EventSink
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 
 def with_events(services: Services, settings: Settings) -> Services:

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from quarterjack import logs
@@ -35,6 +34,7 @@ from quarterjack.posix import check_posix
 from quarterjack.services import system_clock
 from quarterjack.settings import Settings
 from quarterjack.state.worker_record import WorkerKind
+from quarterjack.values import replace
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.versions import OwnVersion

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.doctor.context import DoctorContext, Finding, ProbeAnswer, fail, ok, warn
 from quarterjack.settings import DEFAULT_TICKER_GROUPS
+from quarterjack.values import replace
 
 _UNRESERVED = 100  # functions that AWS refuses to reserve
 _OTHERS = 12  # the undertaker's most, the auditor, and one more

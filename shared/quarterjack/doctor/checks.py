@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from quarterjack.clock import system_clock
 from quarterjack.doctor import account, crowds, flow, installation, schedules
@@ -12,6 +11,7 @@ from quarterjack.doctor.context import AwsProbe, DoctorContext, Finding, Severit
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.services import Clock
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 Check = Callable[[DoctorContext], Iterator[Finding]]
 _FIRST: tuple[Check, ...] = (installation.configuration, installation.access)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.doctor.account import event_sources
@@ -13,6 +12,7 @@ from quarterjack.domain.times import from_ms
 from quarterjack.fires.context import FAR
 from quarterjack.owner.capacity import MOST, Place, crowds, stack_of
 from quarterjack.state.capacity.model import Stack, is_late, late_words, window
+from quarterjack.values import replace
 
 _NAMED = 3  # instants
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from quarterjack.domain.names import is_builtin
 from quarterjack.domain.policies import Policies, Priority, Start
 from quarterjack.domain.redaction import USUAL
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 OWNER = "~quarterjack/~jobs"  # of all rows; no tenant's: `~` begins no name
 KEY = "~jobs~"  # a key is this and the digest

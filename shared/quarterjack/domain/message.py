@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
@@ -18,7 +18,7 @@ from quarterjack.domain.names import RunRef, parse_run_id, storable
 from quarterjack.domain.payload import MAX_DEPTH, is_too_deep
 from quarterjack.domain.policies import Priority, Start
 from quarterjack.errors import InvalidInput, QuarterjackError, TooNew, Unreadable, shorten
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 SCHEMA = 1  # of items and letters; raised for a change that an older release would misunderstand
 MESSAGE_SCHEMA = 2  # of messages; since 2 they say nothing that the run's row or revision has

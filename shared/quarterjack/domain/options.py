@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypedDict
@@ -15,7 +15,7 @@ from quarterjack.domain.notice import JOB
 from quarterjack.domain.policies import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option

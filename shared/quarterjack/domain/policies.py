@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from quarterjack.domain.names import check_whole
 from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 SHORTEST = 0.001  # seconds of a time limit
 _Word = TypeVar("_Word", bound=StrEnum)

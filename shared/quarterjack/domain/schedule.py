@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.times import SECOND
 from quarterjack.timing import STORED, TAKEN, Rule
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 class ScheduleState(StrEnum):

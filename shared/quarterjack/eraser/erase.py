@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.archive_objects import INBOX, pack_raw, rewritten_key, tenant_prefix, unpack_raw
@@ -30,6 +30,7 @@ from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FireContext
 from quarterjack.ports.buckets import Lock, ObjectVersion
 from quarterjack.ports.services import Services
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

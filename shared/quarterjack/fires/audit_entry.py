@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -12,6 +11,7 @@ from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import DAY
 from quarterjack.fires.context import FireContext
+from quarterjack.values import replace
 
 _TURNS = 1 << 24
 # The entries of one process go through the gates in turn, so that acts at the same time do not meet at one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from quarterjack import tracing
 from quarterjack.domain.message import Message, Wait
@@ -27,7 +27,7 @@ from quarterjack.state.transition import Transition
 from quarterjack.stores.ledger import Ledger
 from quarterjack.stores.schedule_rows import RevisionBatch
 from quarterjack.stores.siblings import new_run
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from quarterjack.concurrency.rate_limits import WriteBudget
@@ -19,7 +19,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
 from quarterjack.stores.agenda import DuePage
 from quarterjack.timing.timetables import LATEST
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

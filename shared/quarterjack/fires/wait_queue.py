@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from quarterjack.domain.message import Message, Wait, reading
@@ -36,6 +36,7 @@ from quarterjack.state.tenants.permits import (
     parse_permits,
 )
 from quarterjack.stores.records import Record
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 
@@ -53,6 +53,7 @@ from quarterjack.historian.context import HistorianContext
 from quarterjack.ports.buckets import Archive
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.history.run_changes import transition_of
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

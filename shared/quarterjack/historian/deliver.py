@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 from zlib import crc32
@@ -30,6 +30,7 @@ from quarterjack.historian.events import publish_events
 from quarterjack.historian.pages import write_pages
 from quarterjack.historian.progress import set_aside
 from quarterjack.ports.services import Clock, Services
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quarterjack.domain.times import DAY, MINUTE, SECOND
 from quarterjack.historian.deliver import DeliveryReport, StreamReader, deliver
@@ -21,6 +21,7 @@ from quarterjack.historian.progress import (
 )
 from quarterjack.ports.run_stream import STREAM_DAYS, StreamShard, StreamTrimmed
 from quarterjack.ports.services import Clock, Services
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

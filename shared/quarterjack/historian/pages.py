@@ -7,7 +7,6 @@ one that is delivered in other parts adds entries that are there already, which 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
 from weakref import WeakKeyDictionary
@@ -22,6 +21,7 @@ from quarterjack.state.history.entries import placed
 from quarterjack.state.history.search import summary_of
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import SPAN, PagePut
+from quarterjack.values import replace
 
 MOST = 1_000  # entries of a page: 15 to 35 KB
 LARGE = 200  # entries of a page from which on its body lies beside its summary

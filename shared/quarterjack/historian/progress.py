@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from quarterjack.domain.history.run_change import RunChange, StreamChange
@@ -12,6 +12,7 @@ from quarterjack.domain.times import DAY, from_ms, stamp
 from quarterjack.historian.context import HistorianContext
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, neg
 
@@ -24,6 +24,7 @@ from quarterjack.state.history.entries import Merge
 from quarterjack.state.history.search import Search
 from quarterjack.stores.history.books import History
 from quarterjack.stores.history.pages import SPAN, Day, HistoryPage, Hour, ReadMeter
+from quarterjack.values import replace
 
 # After so much a page of an answer ends. What is under way then ends within 250 units and 0.3 s where reads are fast: the pages of a
 # folded part (400 KB at the most) or the first pages of each partition, and fifty rows of the ledger.

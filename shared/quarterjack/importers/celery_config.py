@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from quarterjack.errors import InvalidInput
+from quarterjack.values import replace
 
 _SCHEDULES = ("beat_schedule", "BEAT_SCHEDULE", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _SCHEDULERS = ("beat_scheduler", "BEAT_SCHEDULER", "CELERY_BEAT_SCHEDULER", "CELERYBEAT_SCHEDULER")

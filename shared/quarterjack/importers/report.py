@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from quarterjack.domain.schedule import Definition
 from quarterjack.errors import InvalidInput
 from quarterjack.importers.text import holds_a_secret, slug, without_secrets
 from quarterjack.timing.timetables import stable
+from quarterjack.values import replace
 
 _HIDDEN = "what looks like a secret is shown as … here"
 _KEPT = "payloads keep what looks like a secret as it is, that of {}: let the job fetch secrets by name instead"

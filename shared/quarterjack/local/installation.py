@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from quarterjack.local.processes import LogFollower, ProcessGroup, roles, variab
 from quarterjack.settings import Settings
 from quarterjack.sqs.stripes import Stripes, all_queues
 from quarterjack.stores.tables import STREAM, TABLES
+from quarterjack.values import replace
 
 _READY = 30.0  # seconds for the workers to be ready; usually 1 to 3
 _POLL = 0.05  # seconds between reads of their logs

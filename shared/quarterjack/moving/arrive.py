@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditAct
@@ -28,6 +27,7 @@ from quarterjack.owner.limits import arming, put_payload
 from quarterjack.owner.schedules.arm import ScheduleSpec, new_head, send_first
 from quarterjack.owner.schedules.stop import resume_entry
 from quarterjack.timing import pin
+from quarterjack.values import replace
 
 LOADED = "loaded from a dump, and not started"
 

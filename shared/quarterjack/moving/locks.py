@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.tenants.access import Verb, allowance, without_admin
 from quarterjack.domain.tenants.profile import Governance, TenantProfile
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 @value(kw_only=True)

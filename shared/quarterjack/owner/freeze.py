@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditAct
@@ -11,6 +10,7 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FAR, FireContext
 from quarterjack.ports.services import Clock, Services
+from quarterjack.values import replace
 
 
 def freeze(tenant: str, until: int, reason: str | None, context: FireContext) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from quarterjack.domain.job import Job, check_fit
@@ -24,6 +23,7 @@ from quarterjack.payload_types.derived import check_of
 from quarterjack.payload_types.schema import REMEDY, PayloadSchema, is_engine_installed
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Clock, Services
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

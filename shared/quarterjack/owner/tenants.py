@@ -6,7 +6,6 @@ A call that changes nothing writes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditAct
@@ -18,6 +17,7 @@ from quarterjack.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.breakers import read_breakers, write_breakers
 from quarterjack.fires.context import FireContext
+from quarterjack.values import replace
 
 _RACES = 5  # changes that others may make meanwhile
 _TOLD = ("jobs", "tier", "queue", "description", "limits")  # fields whose values the audit entry has

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from quarterjack.extras import install_remedy
 from quarterjack.payload_types.bounds import Parts, checked_schema, parts_of, target_of
 from quarterjack.payload_types.faults import FaultFinder
 from quarterjack.payload_types.refusals import misfit
+from quarterjack.values import replace
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -7,8 +7,7 @@
 >>> pagerduty_notifier("oncall", routing_key=Secret(parameter="/acme/pagerduty"), registry=jobs)
 'job:oncall'
 
-Each is a job that is run once for each notice: a worker sends it, repeats what failed, and looks secrets up when it sends. What a notifier
-sends carries the same id however often it is sent, so that receivers can drop repetitions.
+Each is a job that is run once for each notice, with secrets that are looked up then. A notice that is sent again has the same id.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -36,6 +35,7 @@ from quarterjack.ready_jobs.http.send import send_guarded
 from quarterjack.ready_jobs.http.webhook import signed_headers, signing_keys
 from quarterjack.settings import Settings, from_environment
 from quarterjack.sqs.topics import SnsNotices
+from quarterjack.values import replace
 
 PATIENT = Retry(max_attempts=8, base=10.0, cap=900.0)  # for about twenty minutes
 SLACK = ("hooks.slack.com", "hooks.slack-gov.com")

@@ -10,7 +10,6 @@ agenda names the tables for which it holds: those of another name were restored,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
 from quarterjack.domain.message import reading
@@ -26,7 +25,7 @@ from quarterjack.restore.runs import open_runs, run_steps
 from quarterjack.restore.schedules import all_heads, backfill_steps, chain_steps, schedule_steps
 from quarterjack.restore.steps import Restore, RestoreStep, known_runs
 from quarterjack.stores.records import Record
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 OWNER, KEY = "~quarterjack/~restore", "~restore"  # no tenant's: `~` begins no name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -20,6 +19,7 @@ from quarterjack.restore.steps import Known, Restore, RestoreStep, StepKind, mus
 from quarterjack.restore.waits import RestoredWaits
 from quarterjack.state.transition import Transition
 from quarterjack.timing import fires
+from quarterjack.values import replace
 
 SEGMENTS = 8  # parts of the ledger, read side by side
 _BATCH = 100  # rows of one read

@@ -9,7 +9,6 @@ The fires are held before the revision begins: a schedule whose newest revision 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from quarterjack.restore.heads import JoinedSchedule, joined, periods
 from quarterjack.restore.past import unknown_fires
 from quarterjack.restore.steps import Known, Restore, RestoreStep, StepKind, must
 from quarterjack.state.backfill import BackfillState
+from quarterjack.values import replace
 
 _PAGE = 1_000  # heads of one request
 

@@ -7,7 +7,6 @@ have happened before, unknown to the archive. So such a run is held, for its own
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from quarterjack.domain.history.transition_line import TransitionLine
 from quarterjack.domain.names import RunRef, parse_run_id
@@ -32,6 +31,7 @@ from quarterjack.state.waits.park import (
     batch_size,
     signal_of,
 )
+from quarterjack.values import replace
 
 _PART = 100  # rows of one read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -38,6 +38,7 @@ from quarterjack.state.backfill import (
     BackfillStateWord,
     StoredBackfill,
 )
+from quarterjack.values import replace
 
 _READS = 20  # maximum number of queries for one page of a backfill's runs; the page may be short because of it
 

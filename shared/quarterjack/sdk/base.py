@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -31,6 +30,7 @@ from quarterjack.sdk.requests import PendingPayload, checked_patience, refuse_se
 from quarterjack.sdk.schedule_views import seen_of
 from quarterjack.sdk.session import Connected, over
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 UNSET: Any = object()  # default of an argument for which None is a value
 NONE: Any = None  # default of a payload, whose type is that of its job's

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from quarterjack.domain.tenants.profile import INSTALLATION
 from quarterjack.errors import InvalidInput, NotFound, shorten
 from quarterjack.sdk.session import Session
 from quarterjack.sdk.views import DeadRun, Run, dead_view, run_view
+from quarterjack.values import replace
 
 _T = TypeVar("_T")
 _NAMING = (Verb.READ_INSTALLATION, Verb.READ_SCHEDULES, Verb.SUBMIT, Verb.CREATE, Verb.UPDATE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,6 +26,7 @@ from quarterjack.owner.runs.redrive import Redriving, replay
 from quarterjack.sdk.base import UNSET, SchedulerBase
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.views import Page, Redriven, Run
+from quarterjack.values import replace
 
 
 class DeadRunMethods(SchedulerBase):

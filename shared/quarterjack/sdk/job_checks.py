@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from quarterjack.domain.job import JobRef
@@ -21,6 +21,7 @@ from quarterjack.owner.job_terms import JobTerms, PayloadChecks
 from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.session import Session
+from quarterjack.values import replace
 
 
 @dataclass(frozen=True)

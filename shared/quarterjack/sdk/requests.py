@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.owner.schedules.arm import ScheduleSpec
 from quarterjack.owner.schedules.client_tokens import ClientToken
 from quarterjack.timing import Rule
+from quarterjack.values import replace
 
 _T = TypeVar("_T")
 _LONGEST_PATIENCE = 3_600  # seconds

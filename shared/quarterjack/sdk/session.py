@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from quarterjack.clock import system_clock
@@ -28,6 +28,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.sdk.known_jobs import warn_unknown
 from quarterjack.sdk.requests import refuse_secrets
 from quarterjack.settings import Settings, from_environment
+from quarterjack.values import replace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunState
 from quarterjack.signals.catalogue import counted, measured
 from quarterjack.signals.measurement import Measurement, Metered, stand_ins
+from quarterjack.values import replace
 
 if TYPE_CHECKING:  # a function loads the modules of its own role only
     from quarterjack.auditor.log_closing import ClosingReport

@@ -13,12 +13,13 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from quarterjack.errors import Misconfigured
 from quarterjack.extras import install_remedy
 from quarterjack.signals.measurement import Kind, Measurement, Metric, Unit, lines_of, stand_ins
+from quarterjack.values import replace
 
 NAMESPACE = "Quarterjack"
 _KEPT = 1_000  # values of a distribution that are kept of a minute, by chance

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from quarterjack.domain.history.outgoing_event import SOURCE, EventTarget, Outgo
 from quarterjack.errors import EventFailed
 from quarterjack.ports.receivers import FailedEvents
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 _MOST = 10  # events of one request, of either service
 _FIFO = ".fifo"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import cycle
 
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.queue import MOST_STRIPES, PLAIN, lanes
 from quarterjack.ports.queues import RawMessage
 from quarterjack.sqs.stripes import Stripe, Stripes
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from quarterjack.domain.names import RunRef
@@ -43,6 +43,7 @@ from quarterjack.errors import Misconfigured
 from quarterjack.ports.queues import OutgoingMessage, WorkDepth
 from quarterjack.sqs.routing import DEAD, WORK, SqsQueue
 from quarterjack.state.backpressure import QueueDepth
+from quarterjack.values import replace
 
 _MARK = "~"  # in no receipt of SQS
 _TAIL = re.compile(r"(?:_(high|low))?(?:_([1-9]\d*))?$")  # of the name of a work queue: its lane and its stripe

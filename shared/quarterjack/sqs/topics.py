@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from quarterjack.domain.notice import Notice
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import QuarterjackError
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

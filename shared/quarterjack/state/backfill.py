@@ -10,7 +10,7 @@ any order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -20,7 +20,7 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.tenants.app_versions import AppVersions
 from quarterjack.domain.times import MINUTE
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 # Runs of one backfill at the same time: the window lies in the record, which each change writes as a whole.
 MAX_CONCURRENCY = 100

@@ -8,13 +8,13 @@ long the period was (``fires.plan.plan_chain``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 EASED = 0.5  # a hold ends below this part of its limit, so that it does not flap
 FLOOR = 1_000  # waiting messages of an SQS queue before their age is read: fewer are worked off in a second

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.notice import Notice, NoticeKind
@@ -12,7 +11,7 @@ from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.domain.times import from_ms
 from quarterjack.state.tenants.breaker import OpenPeriod, breaker_of
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:

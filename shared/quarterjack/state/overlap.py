@@ -8,7 +8,7 @@ newer revision. So every process that saw the pair ended may remove it, however 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from quarterjack.domain.names import RunRef
 from quarterjack.domain.options import Options, Overlap
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import STAMP_DIGITS, from_ms
+from quarterjack.values import replace
 
 TURNS = "~turns"  # key of the record among the rows of its schedule
 WAITS = "waits for "  # the reason of a run that waits for its turn begins so

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.payload import is_in_folder_of
 from quarterjack.domain.policies import NO_OVERRIDES, Overrides, Priority, Start
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Revision
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 @value(kw_only=True)

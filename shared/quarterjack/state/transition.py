@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from quarterjack.domain.run import EPOCH, Failure, RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 Value = int | str | bool | bytes
 Row = Mapping[str, Value]  # the attributes of a run's row by name; what is not set is not there

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.run import AgendaEntry
@@ -14,7 +13,7 @@ from quarterjack.errors import Misconfigured, QuarterjackError, TooNew, Unavaila
 from quarterjack.state.transition import Absent, Compare, Plus, all_of, any_of
 from quarterjack.stores.rows import entry_of, entry_row, reads, shard_key
 from quarterjack.stores.tables import AGENDA, Row, RowQuery, RowTables, RowWrite, begins_with
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

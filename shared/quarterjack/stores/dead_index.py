@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -15,6 +14,7 @@ from quarterjack.stores.audit import transact
 from quarterjack.stores.paging import OnRead
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import RUNS, Row, RowQuery, RowTables, RowWrite, put_new
+from quarterjack.values import replace
 
 
 class DeadIndex:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -14,7 +13,7 @@ from quarterjack.state.transition import Absent, Compare, any_of
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import readable, reads
 from quarterjack.stores.tables import RUNS, RowTables, RowWrite, begins_with
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 @value(kw_only=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.audit import AuditEntryRow
 from quarterjack.domain.history.dead_run import DeadRunRow
@@ -58,7 +57,7 @@ from quarterjack.stores.tables import (
 )
 from quarterjack.stores.tenants.profiles import TenantStore
 from quarterjack.stores.tenants.schedule_counts import UsageChange, usage_write
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _HISTORY = 50  # revisions read at a time
 _LAST = 10**15  # larger than every revision's number

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +17,7 @@ from quarterjack.errors import InvalidInput, Misconfigured, QuarterjackError, Un
 from quarterjack.state.transition import Value, held
 from quarterjack.stores.rows import present, run_key, run_row
 from quarterjack.stores.tables import RUNS, JobItems, Row, RowTables, RowWrite, begins_with, put_new, table_of_item
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 # Bytes of a one-off's payload in its own row. A larger one has a sibling row: updates bill the whole row.
 INLINE_PAYLOAD = 400

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import TERMINAL, WAITING, RunRow, RunState
@@ -13,6 +12,7 @@ from quarterjack.state.backfill import RECORD
 from quarterjack.state.transition import Compare, Condition, OneOf, all_of
 from quarterjack.stores.rows import readable_runs, run_key
 from quarterjack.stores.tables import REVISIONS, RUNS, RowQuery, RowTables, RowWrite, ScanPart, begins_with
+from quarterjack.values import replace
 
 _FIRST, _LAST = stamp(0), stamp(10**15 - 1) + "\x7f"  # keys of runs and of rows for missed fires
 _NEWEST = 10**15  # larger than every revision's number

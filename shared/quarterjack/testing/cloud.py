@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.local.installation import provision
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 
 
 @contextmanager

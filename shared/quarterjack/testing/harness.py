@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,6 +37,7 @@ from quarterjack.testing.memory.installation import Memory
 from quarterjack.testing.memory.peripherals import MemoryEvents
 from quarterjack.testing.process import Hand, bury_all, make_worker
 from quarterjack.ticker.tick import tick
+from quarterjack.values import replace
 from quarterjack.worker.delivery.visibility import Heartbeat
 from quarterjack.worker.versions import OwnVersion
 

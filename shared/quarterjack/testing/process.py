@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Unpack
 
 from quarterjack.concurrency.pools import Arguments
@@ -16,6 +16,7 @@ from quarterjack.logs import RunFields
 from quarterjack.ports.queues import RawMessage
 from quarterjack.ports.services import Clock, Services
 from quarterjack.undertaker.bury import bury_one
+from quarterjack.values import replace
 from quarterjack.worker.context import Done, KnownJobs, WorkerContext
 from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN, DeleteBuffer, Heartbeat

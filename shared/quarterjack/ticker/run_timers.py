@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
@@ -41,6 +40,7 @@ from quarterjack.state.lease import SKEW, has_live_lease, takeable_at
 from quarterjack.state.refusal import vanished
 from quarterjack.state.waits.park import kind_of_wait, next_check, wait_id
 from quarterjack.state.waits.retention import must_be_kept_again
+from quarterjack.values import replace
 from quarterjack.worker.admission.refused import record, report
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from quarterjack import tracing
@@ -40,6 +40,7 @@ from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue
 from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs, watch_run
 from quarterjack.undertaker.incidents import notify
 from quarterjack.undertaker.success_watch import watch_success
+from quarterjack.values import replace
 from quarterjack.worker.admission.turns import check_turns
 
 log = logging.getLogger(__name__)

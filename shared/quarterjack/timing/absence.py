@@ -8,7 +8,6 @@ instant is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from enum import StrEnum
 from itertools import islice
@@ -19,7 +18,7 @@ from quarterjack.timing.exclusions import Exclusions, parse_exclusions
 from quarterjack.timing.rule import STORED, Rule, timetable
 from quarterjack.timing.timetables import fires, has, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _DAY = 86_400_000  # ms
 _FAR = 40 * _DAY  # ms: no exclusion moves a fire further

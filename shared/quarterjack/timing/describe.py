@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from quarterjack.timing.moments import UNITS, Moment, Rate
 from quarterjack.timing.rule import Rule, check_whole
 from quarterjack.timing.timetables import LATEST, Manual, Timetable, fires, milliseconds, moment, previous
 from quarterjack.timing.zones import zone as zones
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _MOST = 1000  # rows
 _AROUND = 400 * 86_400_000  # milliseconds before a change in which the last fires are searched

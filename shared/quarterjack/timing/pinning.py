@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 
 from quarterjack.errors import ExpressionError
 from quarterjack.timing.rule import Rule, timetable
 from quarterjack.timing.rule_fires import check_near
 from quarterjack.timing.timetables import LATEST, has, milliseconds, moment
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 MOST_PENDING = 25  # fires of earlier rules that a rule stores: each change within a window may add one
 MARGIN = (

@@ -16,7 +16,7 @@ from the row. LOST and EXPIRED runs are recorded in the same way; a worker or ti
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quarterjack.domain.message import (
     GARBAGE,
@@ -42,6 +42,7 @@ from quarterjack.state.ending import bury, inter
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.refusal import is_same_claim
 from quarterjack.undertaker.incidents import record_dead_run
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

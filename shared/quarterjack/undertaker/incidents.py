@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from quarterjack.domain.audit import AuditAct
@@ -25,6 +25,7 @@ from quarterjack.state.incidents import IncidentDecision, after_failure, notice_
 from quarterjack.state.tenants.breaker import OpenPeriod
 from quarterjack.stores.records import Record
 from quarterjack.stores.schedules import IncidentChange
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ same transaction, conditional on the head, so its recovery is notified once.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
@@ -38,6 +37,7 @@ from quarterjack.state.incidents import after_success, began, failing_since, wit
 from quarterjack.state.tenants.breaker import OpenPeriod
 from quarterjack.stores.schedules import IncidentChange
 from quarterjack.undertaker.incidents import incident_change, is_counted, notify
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
@@ -17,6 +17,7 @@ from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.sdk.session import over
 from quarterjack.sdk.tenants.tenants import Tenants
 from quarterjack.settings import Settings
+from quarterjack.values import replace
 from quarterjack.web.authentication import Access, Actor, bearer_of, found_by
 from quarterjack.web.error_kinds import INVALID_CREDENTIALS
 from quarterjack.web.limits import RequestLimit

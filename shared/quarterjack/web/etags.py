@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Request
 
 from quarterjack.errors import Conflict
 from quarterjack.sdk.schedule_views import Schedule
+from quarterjack.values import replace
 from quarterjack.web.problems import RefusedRequest
 from quarterjack.web.shapes import json_bytes
 from quarterjack.web.views import schedule_document

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -30,6 +29,7 @@ from quarterjack.owner.schedules.client_tokens import RACES
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.catch_up import covers
 from quarterjack.state.overlap import TURNS, Turns
+from quarterjack.values import replace
 from quarterjack.why.facts import Chain, Facts
 from quarterjack.why.no_run import absence_of
 from quarterjack.why.surroundings import ENTRIES, OptionalReads, Surroundings

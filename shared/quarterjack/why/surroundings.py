@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -28,6 +27,7 @@ from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
 from quarterjack.state.waits.asked import child_ref
 from quarterjack.state.waits.park import awaited_children, awaited_map, pipeline_of
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record
+from quarterjack.values import replace
 from quarterjack.why.delay import LATE, was_sent_again
 from quarterjack.why.facts import DeliveryFacts, Facts, HoldFacts
 from quarterjack.why.holds import may_have_been_suspended, may_have_held, waited

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import SECOND
 from quarterjack.fires.parking import tell_end
 from quarterjack.owner.backfill.advance import move_on
 from quarterjack.undertaker.success_watch import report_success
+from quarterjack.values import replace
 from quarterjack.worker.admission.overlap import release_turn
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.stages import ENDED, Acknowledgement, Outcome, ReceivedMessage

@@ -13,10 +13,9 @@ is given back (docs/adr/0028-leases-ahead.md).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.state.start import TOO_LATE
 from quarterjack.state.transition import Transition
+from quarterjack.values import replace
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.visibility import Lease
 from quarterjack.worker.stages import LeasedRun, NotBegun, ReceivedMessage

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Unpack
 
 from quarterjack.concurrency.pools import Arguments
 from quarterjack.logs import AtOnce
+from quarterjack.values import replace
 from quarterjack.worker.admission.admit import admit
 from quarterjack.worker.admission.concurrency import hold_permits, return_permits
 from quarterjack.worker.admission.lease import lease_runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, cast
 
@@ -18,6 +17,7 @@ from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import PAST, utc_now
 from quarterjack.daemon.roles import run_auditor
 from quarterjack.errors import InvalidInput
+from quarterjack.values import replace
 
 app = typer.Typer()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -34,6 +33,7 @@ from quarterjack.posix import check_posix
 from quarterjack.settings import Settings
 from quarterjack.signals.sinks import PrometheusFigures, Sink
 from quarterjack.terminal import span
+from quarterjack.values import replace
 
 EmbeddedMetrics = Annotated[
     bool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from quarterjack.cli.tables import Column
 from quarterjack.cli.typed import EITHER, PAST
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Run
+from quarterjack.values import replace
 
 _RUNNING = (
     Column("began", show=lambda run: away(run.leased_at)),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from quarterjack.domain.run import RunState
 from quarterjack.sdk.history.views import LogLine, LogPage
 from quarterjack.sdk.views import Run
 from quarterjack.terminal import in_one_line
+from quarterjack.values import replace
 
 _PACKAGE = Path(quarterjack.__file__).parent
 _FRAME = re.compile(r'(?P<indent>[ |+]*)  File "(?P<path>[^"]+)", line \d+')

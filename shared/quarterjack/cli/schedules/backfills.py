@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -27,6 +26,7 @@ from quarterjack.cli.typed import PAST
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.state.backfill import ENDED, BackfillState
+from quarterjack.values import replace
 
 app = typer.Typer(no_args_is_help=True)
 

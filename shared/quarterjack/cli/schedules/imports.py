@@ -12,7 +12,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +36,7 @@ from quarterjack.importers.report import Conversion, ImportReport
 from quarterjack.importers.text import STANDARD_INPUT, text_of
 from quarterjack.settings import Settings
 from quarterjack.terminal import in_one_line
+from quarterjack.values import replace
 
 app = typer.Typer(no_args_is_help=True)
 

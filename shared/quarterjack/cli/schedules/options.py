@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_type_hints
 
@@ -16,6 +16,7 @@ from quarterjack.domain.options import OptionWords
 from quarterjack.domain.policies import Retry
 from quarterjack.errors import InvalidInput
 from quarterjack.timing import Rule
+from quarterjack.values import replace
 
 WholeSeconds = Duration(whole=True)
 

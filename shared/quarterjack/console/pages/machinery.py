@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.sdk.views import Page
 from quarterjack.settings import Settings
 from quarterjack.state.worker_record import OWN_QUEUE
+from quarterjack.values import replace
 from quarterjack.web.problems import RefusedRequest
 
 _COUNTED = 200  # workers whose queues are counted

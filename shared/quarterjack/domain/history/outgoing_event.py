@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from quarterjack.domain.history.transition_line import SEQUENCE_DIGITS, TransitionKind, TransitionLine, iso
@@ -17,6 +17,7 @@ from quarterjack.domain.notice import NOTICE_EVENTS, SCHEDULE_EVENTS, BreakerNot
 from quarterjack.domain.payload import json_text
 from quarterjack.domain.run import RunState
 from quarterjack.errors import InvalidInput
+from quarterjack.values import replace
 
 # Ends that say something about the job. A run that is superseded, skipped or shadowed never started, by a schedule's own options.
 RUN_EVENTS: Mapping[TransitionKind, str] = {

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from quarterjack.domain.names import RunRef
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 MOST_SHARDS = 1024  # of an agenda: each is a query of every tick
 MOST_PLACES = 500  # tenants with shards of their own or a weight: every tick reads all of them

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from quarterjack.errors import InvalidInput, NotFound
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 MOST_VERSIONS = 100  # that are stored; the oldest that takes no run makes room
 VERSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,63}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 
 from quarterjack.domain.names import check_tenant
@@ -21,6 +20,7 @@ from quarterjack.domain.tenants.profile import (
     checked_principal,
 )
 from quarterjack.errors import InvalidInput, NotFound
+from quarterjack.values import replace
 
 MAX_TEXT = 16_000  # characters of all jobs and grants of a profile: it is read with every batch of a worker
 

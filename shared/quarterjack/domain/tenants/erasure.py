@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.times import MINUTE, SECOND
+from quarterjack.values import replace
 
 BELIEF = 10 * SECOND  # ms from the beginning to the first pass: by then every process goes by the tenant's new state
 # ms from the beginning to the first pass that may be the last one. No function runs for longer than 15 minutes, and a worker that has

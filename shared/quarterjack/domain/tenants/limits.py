@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.policies import Priority, word
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 FASTEST = 100_000.0  # acts a second: ten microseconds for each
 SLOWEST = 0.001  # acts a second: 3.6 an hour

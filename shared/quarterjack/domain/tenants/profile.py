@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
 from quarterjack.domain.tenants.limits import NO_LIMITS, TenantLimits
 from quarterjack.errors import InvalidInput
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 SHARED = "~"  # before the name of a tier, where a profile names its tenant; in no tenant's name
 INSTALLATION = "~installation"  # stands for a tenant in the profile of the installation

@@ -10,7 +10,6 @@ that parks the pipeline's run, and the ticker, at intervals: it finds tasks whos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import parse_run_id
@@ -26,6 +25,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.pipelines.decide import HALTED, NOT_HELD, NOT_MADE, PASSED_OVER, End, NextTasks, decide, mark_of
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.stores.waits import CHUNK
+from quarterjack.values import replace
 
 _PROBLEM = 300  # characters of the reason why a task could not be made
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.message import Message
 from quarterjack.domain.names import RunRef
@@ -29,7 +28,7 @@ from quarterjack.state.waits.park import LETTERS, MAX_WAIT
 from quarterjack.state.waits.window import RECORD, ItemWindow, map_of
 from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.records import Record
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

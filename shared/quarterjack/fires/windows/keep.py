@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.domain.names import RunRef
 from quarterjack.fires.windows.advance import read_window, write_window
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.window import MAX_ITEMS
+from quarterjack.values import replace
 
 AT_A_CHECK = 2_500  # items that one check of a timer keeps: a hundred requests that write
 _PAGE = 100  # items that are read at once

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +20,7 @@ from quarterjack.importers.airflow.values import (
     relate,
     results_in,
 )
+from quarterjack.values import replace
 
 _OPERATORS = ("Operator", "Sensor", "OperatorAsync", "SensorAsync")
 _NO_ID = "the id of a task that only running the file gives: the task is not read"

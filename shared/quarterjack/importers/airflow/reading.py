@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.errors import InvalidInput
@@ -25,6 +24,7 @@ from quarterjack.importers.airflow.values import (
     last_of,
     relate,
 )
+from quarterjack.values import replace
 
 _MOST_STEPS = 50_000  # statements and expressions that are looked at
 _DEEPEST = 10  # calls within each other

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditAct
@@ -45,6 +44,7 @@ from quarterjack.state.backfill import ENDED, BackfillState, Readiness, StoredBa
 from quarterjack.state.before_start import refuse
 from quarterjack.state.ending import cancel as cancellation_of
 from quarterjack.state.transition import Compare, Transition, all_of
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -25,7 +24,7 @@ from quarterjack.state.backfill import (
     ref_of,
 )
 from quarterjack.stores.records import Record
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _GARBAGE = (ValueError, KeyError, TypeError)  # a row that this release cannot read as a run
 LINE = "~begun~"  # an audit entry's key begins so

@@ -12,13 +12,13 @@ so that a year of minutely fires can be walked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, pairwise
 
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import MINUTE
 from quarterjack.state.backfill import BackfillOrder, DefinitionSpan, StoredBackfill
 from quarterjack.timing import Rule, Timetable, fires
+from quarterjack.values import replace
 
 TableOf = Callable[[DefinitionSpan], Timetable]  # the fires of a span's definition
 _BLOCK = 1_000  # fires held at once, walking backwards

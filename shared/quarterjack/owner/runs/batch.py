@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
 from quarterjack.errors import KeyReused, QuarterjackError, Throttled, Unavailable
@@ -24,7 +23,7 @@ from quarterjack.fires.parking import notify_waiting
 from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, wait_timer
 from quarterjack.state.waits.batch import REFUSED, counts_of
 from quarterjack.state.waits.park import BATCH, batch_size, submitted_parked
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

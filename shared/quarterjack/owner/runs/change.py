@@ -9,7 +9,6 @@ that read the row before. The guards of these refuse it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.entry import RunKind, kind_of
@@ -30,6 +29,7 @@ from quarterjack.state.transition import Transition, signed
 from quarterjack.state.waits.asked import map_steps
 from quarterjack.state.waits.park import signal_of
 from quarterjack.stores.ledger import BatchReadResult
+from quarterjack.values import replace
 
 _BETWEEN_ATTEMPTS = (RunState.RETRYING, RunState.CONTINUED)
 _ROUNDS = 5  # times that a run may change between the read and the write

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import PIPELINE, check_name
 from quarterjack.domain.payload import size
@@ -17,7 +15,7 @@ from quarterjack.owner.limits import put_payload, take_place, throttle
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.asked import child_ref
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 
 @value(kw_only=True)

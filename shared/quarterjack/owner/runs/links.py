@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -29,7 +28,7 @@ from quarterjack.fires.context import FireContext
 from quarterjack.owner.runs.signal import check_terms, send_signal
 from quarterjack.ports.services import Services
 from quarterjack.stores.waits import LinkRow, SignalRow
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 CHANNEL = "link"  # of signals that come by a link
 _BYTES = 32  # of chance in a token

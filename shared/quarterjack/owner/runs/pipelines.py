@@ -7,7 +7,6 @@ are, so nothing of them runs again, and no end of the earlier run counts for a t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.names import PIPELINE, RunRef
@@ -22,7 +21,7 @@ from quarterjack.owner.runs.redrive import Check, replay
 from quarterjack.ports.services import Services
 from quarterjack.state.pipelines.decide import PASSED_OVER, NextTasks, decide, inherited
 from quarterjack.state.waits.park import LETTERS, tasks_text
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _SKIPPED = "skipped by its owner"
 _SUCCEEDED = LETTERS[RunState.SUCCEEDED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from quarterjack.concurrency.rate_limits import StopSignal, TokenBucket
 from quarterjack.domain.audit import AuditAct
@@ -22,7 +22,7 @@ from quarterjack.owner.runs.dead import DeadRunFilter, dead_runs, must_have_fail
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.waits.park import pipeline_of, tasks_text
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 Check = Callable[[RunRow], object]
 

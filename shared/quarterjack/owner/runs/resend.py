@@ -18,7 +18,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -34,6 +34,7 @@ from quarterjack.fires.claim import messages_of
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.resend import send_again
 from quarterjack.state.start import belongs_in_queue
+from quarterjack.values import replace
 
 SEGMENTS = 8  # parts of the ledger, read side by side
 ROWS = 1_000  # rows of a page: about a megabyte, so that a step holds eight

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from enum import Enum
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
@@ -35,7 +34,7 @@ from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Services
 from quarterjack.state.waits.park import next_check, wait_id
 from quarterjack.stores.records import Record
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

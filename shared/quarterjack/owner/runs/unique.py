@@ -17,8 +17,6 @@ written the end. So one of the two sees the other.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarterjack.domain.payload import size
 from quarterjack.domain.policies import OnDuplicate, Overrides
 from quarterjack.domain.run import RunRow, RunState
@@ -42,6 +40,7 @@ from quarterjack.state.waits.park import RUN, leased_from, submitted_parked
 from quarterjack.state.waits.unique import KeyHolders, UniqueSpec, has_begun, holders
 from quarterjack.stores.siblings import INLINE_PAYLOAD
 from quarterjack.stores.unique_keys import UniqueKey
+from quarterjack.values import replace
 
 _ROUNDS = 10  # times that the key, or the run that has it, may change between the read and the write
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.concurrency.rate_limits import SOON
@@ -25,7 +24,7 @@ from quarterjack.owner.schedules.client_tokens import ChangeResult, ScheduleCall
 from quarterjack.state.incidents import resumed
 from quarterjack.stores.records import Record
 from quarterjack.timing import Rule, pin
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

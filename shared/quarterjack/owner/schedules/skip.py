@@ -9,7 +9,6 @@ call finds that row, wherever the first call died.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
@@ -26,6 +25,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.before_start import skip
 from quarterjack.state.transition import signed
 from quarterjack.timing import fires
+from quarterjack.values import replace
 
 REASON = "skip_next"
 _MOST = 1_000  # fires ahead that may be skipped already

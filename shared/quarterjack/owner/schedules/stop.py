@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from quarterjack.domain.audit import AuditAct
@@ -28,7 +27,7 @@ from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.schedules.arm import resume
 from quarterjack.owner.schedules.client_tokens import RACES, ChangeResult, ScheduleCall, change
 from quarterjack.stores.records import Record
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -20,6 +20,7 @@ from quarterjack.ready_jobs.http.guard import AddressGuard, CheckedAddress, guar
 from quarterjack.ready_jobs.http.request import METHODS, Request, check_value
 from quarterjack.ready_jobs.http.secrets import Secret, mask, mask_short, resolve, without_beginning
 from quarterjack.state.retry import is_permanent_status
+from quarterjack.values import replace
 
 KEPT_HEADERS = (
     *("content-type", "etag", "location", "retry-after"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from quarterjack.sdk.base import SchedulerBase
 from quarterjack.sdk.caller_access import masked_attempts, masked_run, without_text
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.views import RunTransition, view_of
+from quarterjack.values import replace
 
 if TYPE_CHECKING:
     from quarterjack.domain.history.transition_line import TransitionKind, TransitionKindWord, TransitionLine

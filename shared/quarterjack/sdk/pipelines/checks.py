@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from quarterjack.domain.names import PIPELINE
 from quarterjack.domain.options import Options
@@ -15,6 +14,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.caller_access import CallerAccess
 from quarterjack.sdk.job_checks import JobChecks
+from quarterjack.values import replace
 
 
 def checked_tasks(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from quarterjack.domain.run import RunRow, RunState
@@ -12,6 +11,7 @@ from quarterjack.sdk.caller_access import CallerAccess, masked_run
 from quarterjack.sdk.pipelines.views import WAITING, PipelineRun, TaskRun
 from quarterjack.sdk.views import Run
 from quarterjack.state.pipelines.decide import BROKEN, PASSED_OVER, SKIPPED_BY_CONDITION, End
+from quarterjack.values import replace
 
 
 def pipeline_run(run: Run, state: PipelineState) -> PipelineRun:

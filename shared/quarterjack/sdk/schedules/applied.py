@@ -14,7 +14,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -28,6 +28,7 @@ from quarterjack.jobs import Registry
 from quarterjack.sdk.scheduler import Scheduler
 from quarterjack.state.lease import SKEW
 from quarterjack.stores.records import Record
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

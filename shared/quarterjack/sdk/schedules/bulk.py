@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -42,6 +42,7 @@ from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress, BulkWork,
 from quarterjack.sdk.schedules.changes import ScheduleMethods
 from quarterjack.sdk.schedules.filters import CHUNK, Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.session import over
+from quarterjack.values import replace
 
 Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key of a trigger
 OnProgress = Callable[[BulkProgress], object]

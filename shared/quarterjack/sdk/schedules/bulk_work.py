@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from quarterjack.concurrency.rate_limits import StopSignal
@@ -16,6 +16,7 @@ from quarterjack.ports.services import Services
 from quarterjack.sdk.cursors import Listing
 from quarterjack.stores.schedule_rows import RevisionBatch, RevisionKey
 from quarterjack.stores.schedules import ScheduleStore
+from quarterjack.values import replace
 
 AT_ONCE = 8  # concurrent actions: each spends most of its time waiting for DynamoDB
 _LATE = 0.05  # seconds: most by which a progress is late while the next start is waited for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
@@ -25,6 +24,7 @@ from quarterjack.sdk.pipelines.unseen import with_values_seen
 from quarterjack.sdk.requests import ScheduleRequest, ScheduleWords, changed_rule, either
 from quarterjack.sdk.schedule_views import Schedule, Upserted, schedule_view
 from quarterjack.timing import Rule
+from quarterjack.values import replace
 
 _T = TypeVar("_T")
 

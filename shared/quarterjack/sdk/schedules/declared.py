@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -38,6 +38,7 @@ from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayl
 from quarterjack.sdk.schedules.changes import ScheduleMethods
 from quarterjack.sdk.schedules.filters import Filter, walk
 from quarterjack.sdk.session import over
+from quarterjack.values import replace
 
 _BATCH = 100  # revisions that are read at once
 _PAGE = 1_000  # heads of one query

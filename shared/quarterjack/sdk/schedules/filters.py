@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.arguments import MAX_TAG
@@ -13,6 +13,7 @@ from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.errors import InvalidInput
 from quarterjack.ports.services import Services
 from quarterjack.stores.paging import OnRead, RowPage
+from quarterjack.values import replace
 
 TagFilter = tuple[str, str] | str  # key and value, or a key with any value
 MOST_NAMES = 1_000  # of one filter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +30,7 @@ from quarterjack.owner.runs.submit import SameTime
 from quarterjack.sdk.session import over
 from quarterjack.sdk.submissions.submit import SubmitMethods
 from quarterjack.state.waits.batch import counts_of, item_id
+from quarterjack.values import replace
 
 MAX_ITEMS = 10_000  # of one call
 _STEP = 0.1  # seconds of patience that are not counted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +30,7 @@ from quarterjack.owner.runs.submit import SameTime
 from quarterjack.sdk.base import NONE, SchedulerBase
 from quarterjack.sdk.requests import PendingPayload
 from quarterjack.sdk.views import Run
+from quarterjack.values import replace
 
 if TYPE_CHECKING:
     from quarterjack.state.waits.unique import UniqueSpec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +31,7 @@ from quarterjack.sdk.tenants.base import Tenant, tenant_view
 from quarterjack.sdk.tenants.erasing import ErasureMethods
 from quarterjack.sdk.tenants.figures import FigureMethods
 from quarterjack.sdk.tenants.moving import MoveMethods
+from quarterjack.values import replace
 
 UNSET: Any = object()  # default of an argument for which None is a value
 _NONE: Mapping[str, LimitValue | None] = {}  # limits that change

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
 from quarterjack.domain.history.run_change import RunChange
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.values import replace
 
 REASON = 80  # characters of a reason or an error's class that an entry keeps
 _BETWEEN = frozenset({RunState.RETRYING, RunState.CONTINUED, RunState.PARKED})

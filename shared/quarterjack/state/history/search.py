@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from quarterjack.domain.history.entry import HistoryEntry, RunKind, kind_of
 from quarterjack.domain.run import RunRow, RunState
+from quarterjack.values import replace
 
 MOST_NAMES = 40  # distinct names of one kind in a summary; a page with more is never passed over for their sake
 _MOST_TEXT = 4_000  # characters of a summary's names of one kind

@@ -19,13 +19,13 @@ last times in which one was open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from quarterjack.domain.times import MINUTE
 from quarterjack.state.backpressure import GRACE
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 ALL = "*"  # stands for all jobs of the tenant together; in no job's name
 WINDOWS = 5  # minutes over which attempts are counted

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from quarterjack.domain.names import schedule_owner
@@ -23,6 +23,7 @@ from quarterjack.domain.tenants.limits import NO_LIMITS
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.values import replace
 
 ALL = "*"  # stands for all jobs of a tenant; in no job's name
 PERMITS = "~permits"

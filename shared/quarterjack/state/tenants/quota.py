@@ -21,12 +21,11 @@ count twice; what is on its way never goes uncounted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
 from quarterjack.state.transition import Absent, Change, Compare, Condition, Plus, all_of
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 TRAIL = MINUTE  # that the history may be behind: an older place whose run it does not know is unused
 FRESH = HOUR  # age of a count after which somebody counts again

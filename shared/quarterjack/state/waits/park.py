@@ -13,7 +13,6 @@ A run can also be submitted PARKED, to start when another run has ended (``RUN``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import DAY, HOUR, MINUTE, SECOND
@@ -30,7 +29,7 @@ from quarterjack.state.transition import (
     in_state_under,
     same_revision,
 )
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 MAX_WAIT = 366 * DAY  # the longest wait
 WOKEN = "woken"  # the reason of a run that was woken

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ from quarterjack.domain.run import RunRow, RunState
 from quarterjack.state.waits.asked import MAPPED
 from quarterjack.state.waits.batch import item_ref
 from quarterjack.state.waits.park import LETTERS
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 MAX_ITEMS = 100_000
 MOST_BYTES = 256 * 1024 * 1024  # of all items of a map, as JSON

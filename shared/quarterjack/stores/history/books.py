@@ -8,7 +8,6 @@ are, and ``~tenants#<book>#<day>`` which tenants.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.history.entry import Book
@@ -45,6 +44,7 @@ from quarterjack.stores.history.pages import (
 )
 from quarterjack.stores.rows import readable
 from quarterjack.stores.tables import HISTORY, Row, RowQuery, RowTables, RowWrite
+from quarterjack.values import replace
 
 INLINE = 4_096  # bytes of an hour's pages that lie in its index
 _FIRST_ROWS, _MOST_ROWS = 25, 100  # of one query of pages

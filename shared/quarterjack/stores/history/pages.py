@@ -6,7 +6,7 @@ import json
 import zlib
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import ceil
 from typing import Any
@@ -16,6 +16,7 @@ from quarterjack.domain.times import DAY, MINUTE, SECOND, from_ms, stamp
 from quarterjack.state.history.search import Summary, summary_from
 from quarterjack.stores.rows import present, reads
 from quarterjack.stores.tables import Row
+from quarterjack.values import replace
 
 SPAN = 5 * MINUTE  # ms between the first and the last place of an appended page, at the most
 UNIT = 4_096  # bytes of a strong read that cost one read unit

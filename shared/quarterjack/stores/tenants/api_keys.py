@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
@@ -17,6 +16,7 @@ from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import TENANTS, Row, RowTables, RowWrite, begins_with
 from quarterjack.stores.tenants.profiles import BELIEVED
+from quarterjack.values import replace
 
 KEY = "#key#"
 _MOST = 10_000  # keys that a process remembers

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from operator import is_
 from typing import Any
 
@@ -28,7 +27,7 @@ from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import present, readable, reads
 from quarterjack.stores.tables import TENANTS, Row, RowTables, RowWrite, TableRow
 from quarterjack.stores.tenants.app_versions import KEY, AppVersionStore
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from calendar import isleap, monthrange
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import date
 
 from quarterjack.timing.cron.fields import FieldToken
@@ -17,7 +17,7 @@ from quarterjack.timing.cron.pattern import EPOCH, NEVER, TimesOfDay, bits, list
 from quarterjack.timing.moments import CENTURY
 from quarterjack.timing.rrule.parser import FREQUENCIES, Recur
 from quarterjack.timing.zones.zone import FOREVER, LAST_SECOND, LAST_YEAR
-from quarterjack.values import value
+from quarterjack.values import replace, value
 
 _STEPS = 1_000  # of one search: 7 ms at worst
 _COUNT_STEPS = 4_000  # of all the searches that count up to COUNT

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 from quarterjack.domain.message import UNREADABLE, DeadLetter, Message
 from quarterjack.domain.names import RunRef
@@ -23,6 +22,7 @@ from quarterjack.state.before_start import refuse, shadow, take_back
 from quarterjack.state.refusal import Refusal, deaths, is_same_claim, refused_by
 from quarterjack.state.run_spec import RunSpec
 from quarterjack.state.transition import EndWords
+from quarterjack.values import replace
 from quarterjack.worker.admission.overlap import acquire_turn
 from quarterjack.worker.admission.refused import (
     RETRY_AFTER,

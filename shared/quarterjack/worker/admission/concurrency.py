@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from quarterjack.domain.times import SECOND
@@ -21,6 +20,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.fires.wait_queue import change_cap, enqueue
 from quarterjack.state.lease import SKEW, lease_end
 from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, PermitHold, PermitRequest, caps_of
+from quarterjack.values import replace
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.visibility import InFlightMessage
 from quarterjack.worker.permits import pause

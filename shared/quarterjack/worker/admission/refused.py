@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from quarterjack.domain.message import REJECTED, DeadLetter, Message, Wait
 from quarterjack.domain.names import parse_run_id
@@ -21,6 +20,7 @@ from quarterjack.state.start import HEAD_START, HOLD, MAX_DELAY, is_past_deadlin
 from quarterjack.state.tenants.breaker import breaker_of
 from quarterjack.state.waits.park import batch_size, pipeline_of
 from quarterjack.stores.siblings import Siblings
+from quarterjack.values import replace
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import ENDED, Action, Outcome, ReadyRun, ReceivedMessage
 

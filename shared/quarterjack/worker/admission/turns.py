@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quarterjack.domain.message import reading
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
@@ -25,6 +25,7 @@ from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.overlap import TURNS, RunHolder, Turns, ref_of
 from quarterjack.stores.records import Record
+from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 

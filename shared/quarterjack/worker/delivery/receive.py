@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from quarterjack.domain.message import GARBAGE, Message, decode
 from quarterjack.domain.names import RunRef
@@ -26,6 +25,7 @@ from quarterjack.state.run_spec import of_one_off, of_schedule, says_more
 from quarterjack.state.start import MAX_DELAY, goes_ahead
 from quarterjack.stores.ledger import BatchReadResult
 from quarterjack.stores.schedule_rows import RevisionBatch
+from quarterjack.values import replace
 from quarterjack.worker.ahead import may_go_ahead
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.visibility import InFlightMessage

@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from quarterjack.domain.message import INLINE_PAYLOAD
@@ -17,6 +16,7 @@ from quarterjack.domain.payload import LARGEST_RESULT
 from quarterjack.domain.run import SiblingRows
 from quarterjack.errors import Continue, InvalidInput, LeaseLost, Permanent, RunCancelled, Unavailable
 from quarterjack.stores.siblings import BesideKind
+from quarterjack.values import replace
 from quarterjack.worker.execution.job_values import json_text, plain_result
 from quarterjack.worker.execution.run_store import RunStore
 from quarterjack.worker.execution.step_locks import StepLock, in_itself, within

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import SECOND
@@ -27,6 +26,7 @@ from quarterjack.state.waits.park import MAX_WAIT, SIGNAL, SLEEP, WaitSpec, dead
 from quarterjack.state.waits.retention import recorded_until
 from quarterjack.state.waits.terms import terms_of
 from quarterjack.stores.siblings import BesideKind
+from quarterjack.values import replace
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import LeasedRun, Parked
 

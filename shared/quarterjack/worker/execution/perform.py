@@ -11,7 +11,6 @@ import json
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +25,7 @@ from quarterjack.logs import RunLogger
 from quarterjack.masking import Masking, SecretValues
 from quarterjack.state.retry import is_permanent, stuck
 from quarterjack.timing import zone
+from quarterjack.values import replace
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.http_status import http_status

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from quarterjack.domain.message import INLINE_PAYLOAD
@@ -23,6 +22,7 @@ from quarterjack.state.transition import Transition
 from quarterjack.state.waits.park import kind_of_wait
 from quarterjack.stores.ledger import TransitionResult
 from quarterjack.stores.siblings import BESIDE, RESULT_NAME, BesideKind
+from quarterjack.values import replace
 from quarterjack.worker.admission.concurrency import give_back
 from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
