@@ -8,6 +8,7 @@ end, what ran is what the graph of the run's own revision demands; nothing begin
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from quarterjack.domain.names import MAP, parse_run_id
 from quarterjack.domain.pipelines.graph import Graph, Task
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import HOUR
-from quarterjack.errors import Permanent
+from quarterjack.errors import Permanent, UnknownJobWarning
 from quarterjack.fires.pipelines.rows import PipelineRow, read_pipeline
 from quarterjack.state.pipelines.decide import BROKEN, ref_by_mark
 from quarterjack.state.waits.park import LETTERS
@@ -143,13 +144,15 @@ class Pipelines(History):
 
     def _publish(self, owner: Scheduler, name: str) -> None:
         tasks = self._graph(inner=name == INNER)
-        done = owner.upsert_schedule(
-            name,
-            f"pipeline:{name}",
-            self.dice.choice(("manual", "manual", *self.expressions)),
-            tasks=tasks,
-            on_task_failure=self.dice.choice(("halt", "continue")),
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownJobWarning)  # some tasks name a pipeline that does not exist
+            done = owner.upsert_schedule(
+                name,
+                f"pipeline:{name}",
+                self.dice.choice(("manual", "manual", *self.expressions)),
+                tasks=tasks,
+                on_task_failure=self.dice.choice(("halt", "continue")),
+            )
         self.published[name, done.schedule.revision] = tasks
 
     def _start(self, owner: Scheduler, name: str) -> None:
