@@ -158,6 +158,13 @@ def test_trigger_rules_become_joins(rule: str, words: dict[str, str]) -> None:
     assert {word: last[word] for word in ("join", "when") if word in last} == words
 
 
+@pytest.mark.parametrize("rule", ["one_failed", "all_failed", "all_skipped"])
+def test_a_rule_about_failures_says_that_they_are_not_passed_on(rule: str) -> None:
+    found = read_airflow(dedent(IN_DAG) + f'    a >> b >> op("last", trigger_rule="{rule}")\n', "etl.py")
+    (line,) = [line for line in found.lines if line.text.startswith("last = ")]
+    assert "a task before it that does not start since one above it has failed is SKIPPED" in line.notes[0]
+
+
 def test_a_branch_is_a_condition_of_the_tasks_after_it_and_is_marked() -> None:
     found = read_airflow(dedent(IN_DAG) + '    BranchPythonOperator(task_id="pick") >> [a, b]\n', "etl.py")
     assert found.schedules["d"]["tasks"]["a"]["when"] == 'pick.result == "a"'

@@ -17,6 +17,7 @@ from quarterjack.errors import InvalidInput
 from quarterjack.sdk.pipelines.drawing import DrawnTask, check_form, drawing, tasks_of_definition, tasks_of_run
 from quarterjack.sdk.pipelines.views import PipelineRun
 from quarterjack.sdk.schedule_views import Schedule
+from quarterjack.sdk.views import Run
 from quarterjack.terminal import span
 
 app = typer.Typer(no_args_is_help=True)
@@ -115,8 +116,7 @@ def run(
     name = _read(shell, pipeline).name
     given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload)}
     started = shell.scheduler.trigger(name, priority=cast(Any, priority), **given)
-    shell.show(started)
-    shell.remark(f"`quarterjack pipelines show '{started.id}'` shows its tasks")
+    _show_begun(shell, started)
 
 
 @app.command()
@@ -129,7 +129,7 @@ def retry(
     key: Key = None,
 ) -> None:
     """Repeat the tasks that did not succeed in an ended run of a pipeline, as a new run with the same definition."""
-    shell.show(shell.scheduler.retry_pipeline(run_id, skip=skip or [], idempotency_key=key))
+    _show_begun(shell, shell.scheduler.retry_pipeline(run_id, skip=skip or [], idempotency_key=key))
 
 
 @app.command("skip")
@@ -146,6 +146,11 @@ def cancel(shell: Shell, run_id: RunId) -> None:
         remedy = "`quarterjack runs cancel` cancels it"
         raise InvalidInput("run_id", run_id, f"is a run of job {job!r}, and of no pipeline", remedy)
     shell.show(shell.scheduler.cancel_run(run_id))
+
+
+def _show_begun(shell: Shell, run: Run) -> None:
+    shell.show(run)
+    shell.remark(f"`quarterjack pipelines show '{run.id}'` shows its tasks")
 
 
 def _read(shell: Shell, name: str) -> Schedule:

@@ -27,10 +27,14 @@ _JOINS: Mapping[str, tuple[str, str | None]] = {  # the join, and the difference
     "none_skipped": ("done", "it starts also if one was skipped"),
     "always": ("done", "it waits for the tasks before it"),
     "dummy": ("done", "it waits for the tasks before it"),
-    "all_failed": ("done", None),
-    "one_failed": ("done", "it waits for all tasks before it, not for the first failure"),
-    "all_skipped": ("done", None),
+    "all_failed": ("done", "{above}, and has not failed: write the task that fails into when"),
+    "one_failed": (
+        "done",
+        "it waits for all tasks before it; {above}, and has not failed: write the task that fails into when",
+    ),
+    "all_skipped": ("done", "{above}, too"),
 }
+_ABOVE = "a task before it that does not start since one above it has failed is SKIPPED"
 _BY_STATE = {"all_failed": " and ", "one_failed": " or ", "all_skipped": " and "}
 _ENDS = '["DEAD", "LOST", "EXPIRED", "CANCELLED"]'
 
@@ -126,7 +130,7 @@ def _when(
     text = (given.text if isinstance(given, Unknown) else str(given)).rpartition(".")[2].lower()
     join, difference = _JOINS.get(text, ("all", f"trigger_rule={text} is not known: it starts when all have succeeded"))
     if difference:
-        notes.append(f"trigger_rule {text}: {difference}" if text in _JOINS else difference)
+        notes.append(f"trigger_rule {text}: {difference.format(above=_ABOVE)}" if text in _JOINS else difference)
     words: dict[str, Any] = {} if join == "all" else {"join": join}
     if text in _BY_STATE:
         test = '== "SKIPPED"' if text == "all_skipped" else f"in {_ENDS}"
