@@ -49,13 +49,13 @@ class Installation:
             "acme", settings=self.settings, jobs=forms.jobs(), services=self.services, clock=self.clock
         )
         self.raw = forms.Story(self.settings).client()
-        for table in ("schedules", "revisions", "agenda", "runs"):
+        for table in ("schedules", "revisions", "agenda", "runs", "history"):
             for item in kept[table]:
                 own = {"tables": {"S": self.settings.prefix}} if "tables" in item else {}  # else they count as restored
                 self.put(table, item | own)
 
     def put(self, table: str, item: dict[str, Any]) -> None:
-        self.raw.put_item(TableName=self.settings.table(table), Item=item)
+        self.raw.put_item(TableName=self.settings.table(table), Item=forms.as_stored(item))
 
     def items(self, table: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.raw.scan(TableName=self.settings.table(table))["Items"]
@@ -141,6 +141,11 @@ def test_every_item_of_a_release_is_read(there: Installation, kept: dict[str, li
         assert there.owner.get_run(run.id).id == run.id
     assert there.owner.list_backfills("late")
     assert there.owner.describe_schedule("stops").revisions
+    over = (RunState.SUCCEEDED, RunState.DEAD)
+    found = there.owner.list_runs(state=over, since=forms.START, limit=1_000).items
+    assert {run.id for run in found} == {
+        str(run_of(row).ref) for row in rows if row.get("state") in over and "rev" in row
+    }
     assert {job.name for job in there.owner.jobs()} == set(forms.jobs().names())
 
 

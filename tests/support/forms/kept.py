@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,18 @@ WORDS = {
     *("checkpoint", "result", "payload", "gap", "token", "trigger", "jobs", "signal", "wait", "link", "ended", "asked"),
     *("window", "items", "unique", "versions"),
 }
+
+
+def as_text(item: dict[str, Any]) -> dict[str, Any]:
+    """An item with its bytes in base64."""
+    return {name: {kind: b64encode(value).decode() if kind == "B" else value for kind, value in typed.items()}
+            for name, typed in item.items()}  # fmt: skip
+
+
+def as_stored(item: dict[str, Any]) -> dict[str, Any]:
+    """The reverse."""
+    return {name: {kind: b64decode(value) if kind == "B" else value for kind, value in typed.items()}
+            for name, typed in item.items()}  # fmt: skip
 
 
 def shape(value: Any) -> Any:

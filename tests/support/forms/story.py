@@ -18,6 +18,7 @@ from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
 from quarterjack.fires.claim import message_of
 from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.context import HistorianContext
+from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.progress import (
     ShardPosition,
     StreamGap,
@@ -39,7 +40,7 @@ from quarterjack.ticker.tick import tick
 from quarterjack.undertaker.bury import bury_one
 
 from tests.support.forms.jobs import jobs
-from tests.support.forms.kept import RELEASE, shape
+from tests.support.forms.kept import RELEASE, as_text, shape
 from tests.support.forms.waiting import begin_to_wait
 from tests.support.open_breakers import open_breaker
 
@@ -147,13 +148,16 @@ class Story:
             self.work()
 
     def follow(self) -> None:
-        """What a historian keeps among the records: its position, a change that it set aside, and a gap."""
+        """What a historian keeps: pages of the history, its position, a change that it set aside, and a gap."""
         now, (shard, *_) = self.clock(), self.services.stream.shards()
         at = ShardPosition(after="1", at=now)
         write_position(StreamPosition(stream="s", caught_up=now, shards={shard.id: at}), 0, self.services)
         change = self.services.stream.read(shard.id, None).changes[0]
         set_aside(change, "pages", ValueError("odd"), HistorianContext(services=self.services, now=now, batch="b"))
         write_gap(StreamGap(since=now, until=now), self.services)
+        follower = StreamFollower(self.services, self.clock)
+        while follower.poll().has_more:
+            pass
 
     def work(self) -> None:
         worker = make_worker(self.services, self.jobs, self.clock, wait=lambda s: None)
@@ -202,7 +206,7 @@ class Story:
         client = self.client()
         return {
             table.suffix: sorted(
-                client.scan(TableName=self.settings.table(table.suffix))["Items"],
+                map(as_text, client.scan(TableName=self.settings.table(table.suffix))["Items"]),
                 key=lambda item: json.dumps(item, sort_keys=True),
             )
             for table in TABLES
