@@ -42,6 +42,7 @@ class Pipeline:
         self.fire, self.payload = Fire(), Value("payload")
         self.tasks: dict[str, dict[str, Any]] = {}  # their words, by name
         self._registry, self._place, self._about = registry, place, about
+        self._is_declared = False
 
     def task(
         self,
@@ -128,10 +129,15 @@ class Pipeline:
     ) -> None:
         if kind is None:
             self._registry.declare(self.declaration)
+            self._is_declared = True
 
     def _add(
         self, name: str, words: Mapping[str, Any], payload: Any, after: Sequence[TaskHandle], **more: Any
     ) -> TaskHandle:
+        if self._is_declared:
+            raise InvalidInput(
+                "name", name, f"comes after the block of pipeline {self.name!r}", "indent it into the block"
+            )
         if name in self.tasks:
             raise InvalidInput("name", name, "is the name of another task of this pipeline", "give each a name, name=…")
         when = more.pop("when")

@@ -155,6 +155,12 @@ def for_operators(source: str, jobs: Mapping[str, str]) -> str:
     return _OPERATORS.format(source=_plain(source), imports="\n".join(imports), body=f"\n{body}").rstrip() + "\n"
 
 
+def with_names(source: str, schedules: str, jobs: str) -> str:
+    """The source of jobs, whose docstring names commands, with the names of these two files."""
+    named = source.replace(" schedules.yaml --jobs jobs ", f" {schedules} --jobs {jobs} ", 1)
+    return named.replace("worker --jobs jobs\n", f"worker --jobs {jobs}\n", 1)
+
+
 def _import_of(module: str, app: str) -> str:
     """The import of an app, which may be an expression: ``create_app()``."""
     if app.isidentifier():

@@ -116,7 +116,10 @@ def _key(
 Holder = Annotated[str, Depends(_holder)]
 CallbackToken = Annotated[str, Path(pattern=r"^qjt_[A-Za-z0-9_-]{1,1200}$", description="as the job has handed it out")]
 VersionPath = Annotated[str, Path(pattern=f"^{VERSION_PATTERN}$", description="name of the application version")]
-TaskName = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,79}$", description="name of the task")]
+_TASK: dict[str, Any] = {
+    "pattern": "^[A-Za-z_][A-Za-z0-9_.]{0,79}$"
+}  # for the document: the answer to another name has the tasks
+TaskName = Annotated[str, Path(json_schema_extra=_TASK, description="name of the task")]
 LinkId = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", description="the `id` of the link")]
 ScheduleName = Annotated[str, Depends(_name)]
 RunId = Annotated[str, Depends(_run)]

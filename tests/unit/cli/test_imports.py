@@ -90,6 +90,13 @@ def test_a_jobs_file_of_somebody_else_is_left_alone(typed: Type) -> None:
     assert Path("jobs.py").read_text() == "mine"
 
 
+def test_the_jobs_file_names_the_files_in_its_commands(typed: Type) -> None:
+    typed("import", "crontab", "crontab.txt", "--output", "cron.yaml", "--jobs-file", "cron_jobs.py")
+    written = Path("cron_jobs.py").read_text()
+    assert "    quarterjack apply cron.yaml --jobs cron_jobs  " in written
+    assert "    quarterjack worker --jobs cron_jobs\n" in written
+
+
 def test_the_same_import_again_changes_nothing_and_is_no_error(typed: Type) -> None:
     typed("import", "crontab", "crontab.txt")
     before = {name: Path(name).stat().st_mtime_ns for name in files()}

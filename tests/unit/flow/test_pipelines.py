@@ -779,6 +779,8 @@ def test_a_pipeline_in_code() -> None:
     }
     (declared,) = [found for found in world.jobs.declared() if found.name == "nightly"]
     assert declared.job == "pipeline:nightly"
+    with pytest.raises(InvalidInput, match="name='late': comes after the block of pipeline 'nightly'; indent it into"):
+        p.task("note", name="late")
 
 
 @pytest.mark.parametrize(

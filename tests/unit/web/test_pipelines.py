@@ -109,7 +109,7 @@ def test_skip(api: Api, address: str) -> None:
     assert "POST /v1/tenants/{tenant}/runs/{run}/cancel" in problem["remedy"]
     status, problem = api.problem("POST", f"{address}/tasks/nix/skip")
     assert (status, problem["field"], problem["value"]) == (404, "task", "nix")
-    assert api.problem("POST", f"{address}/tasks/a%20b/skip")[0] == 422
+    assert api.problem("POST", f"{address}/tasks/a%20b/skip")[0] == 404
 
 
 def test_retry(api: Api, address: str) -> None:
@@ -171,3 +171,12 @@ def test_a_viewer_may_neither_skip_nor_retry(api: Api, address: str) -> None:
     assert eve.problem("POST", f"{address}/tasks/mail/skip")[1]["verb"] == "skip"
     assert eve.problem("POST", f"{address}/retry-tasks")[1]["verb"] == "replay"
     assert states(eve, address)["mail"] == "WAITING"
+
+
+def test_a_wrong_run_or_task_is_refused_with_what_is_right(api: Api, address: str) -> None:
+    run_id = api.get(f"{address}/tasks")["run"]["id"]
+    _, problem = api.problem("GET", f"/runs/{run_id.partition('/')[2].replace('#', '%23')}/tasks")
+    assert (problem["field"], problem["remedy"]) == ("run", "use the url_id of a run")
+    status, problem = api.problem("POST", f"{address}/tasks/gr%C3%B6%C3%9Fe/skip")
+    assert (status, problem["field"], problem["value"]) == (404, "task", "größe")
+    assert problem["remedy"] == "its tasks are extract, stock, report, mail"

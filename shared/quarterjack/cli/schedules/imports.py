@@ -31,6 +31,7 @@ from quarterjack.importers.celery_config import beat_of
 from quarterjack.importers.cronlines import CrontabForm
 from quarterjack.importers.crontab import read_crontab
 from quarterjack.importers.eventbridge import read_eventbridge
+from quarterjack.importers.jobs_file import with_names
 from quarterjack.importers.kubernetes import read_kubernetes
 from quarterjack.importers.report import Conversion, ImportReport
 from quarterjack.importers.text import STANDARD_INPUT, text_of
@@ -60,7 +61,8 @@ def importer(function: Callable[..., ImportReport]) -> Command:
         report = report.in_shadow() if shadow else report
         files: dict[Path, str] = {}
         if report.schedules and not dry_run:  # schedules last because they name the jobs
-            files = {} if report.jobs is None else {jobs_file or output.parent / "jobs.py": report.jobs}
+            jobs = jobs_file or output.parent / "jobs.py"
+            files = {} if report.jobs is None else {jobs: with_names(report.jobs, output.name, jobs.stem)}
             files |= _schema(output.parent / SCHEMA, force=force)
             files[output] = report.yaml()
         _show(shell, report)
