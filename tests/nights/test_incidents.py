@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from quarterjack import RunState
@@ -11,6 +13,7 @@ from quarterjack.domain.times import MINUTE
 from quarterjack.errors import Misconfigured
 from quarterjack.testing import Detail, Hook
 
+from tests.support.nights.command_line import NightShell
 from tests.support.nights.night import Night
 from tests.support.nights.operator import Act, Operator
 
@@ -101,3 +104,26 @@ def test_batches_that_broken_functions_hid_do_not_wait_for_their_visibility(nigh
     night.live(20)  # the hidden ones come back, and find their runs ended
     ended_once(night, runs)
     assert {run.attempt for run in night.memory.runs() if run.state is RunState.SUCCEEDED} == {1}
+
+
+def test_another_region_goes_on_from_a_dump(night: Night, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dump = tmp_path / "installation.jsonl.gz"
+    assert NightShell(night).say("move", "dump", str(dump), "--all-tenants", "--no-history").code == 0
+    night.live(5)
+    start = night.clock.now() - timedelta(minutes=3)
+    lost = {str(run.ref): run for run in night.memory.runs() if run.due <= night.clock()}
+    there = Night(monkeypatch, at=night.clock.now())
+    barred: Callable[[], object] = lambda: night.asleep.update(ROLES)  # noqa: E731
+    knows = {"DUMP": str(dump), "START": f"{start:%FT%TZ}", "TENANT": "acme"}
+    read = follow(there, "lost-region", acts={"aws iam put-role-policy": barred}, **knows).read
+    assert night.asleep == set(ROLES)
+    assert "created: " in read
+    assert {one.name for one in there.scheduler.list_schedules().items} == set("abgr")
+    there.live(5)
+    fires = {str(run.ref): run for run in there.memory.runs() if run.due <= there.clock() - MINUTE}
+    assert min(run.due for run in fires.values()) > start.timestamp() * 1_000, "what was before is the old region's"
+    assert {(run.state, run.attempt) for run in fires.values()} == {(RunState.SUCCEEDED, 1)}
+    ended = {ref for ref, run in lost.items() if run.state is RunState.SUCCEEDED}
+    again = ended & fires.keys()
+    assert len(again) == 4 * 2, "of four schedules those after START and before the loss"
+    assert {ref.partition("#")[0] for ref in fires.keys() - ended} == {f"acme/{name}" for name in "abrg"}

@@ -67,6 +67,7 @@ def _waited_for(service: str, waiter: str) -> str:
 
 @cache
 def _model(service: str) -> Any:
+    service = {"s3api": "s3"}.get(service, service)  # what the command line calls the calls of S3
     session = botocore.session.get_session()
     assert service in session.get_available_services(), f"aws {service}: there is no such service"
     return session.get_service_model(service)

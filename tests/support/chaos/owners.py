@@ -118,6 +118,15 @@ class Owners:
         )
         self.accepted.steady.append(watched)
 
+    def drop(self, name: str) -> None:
+        """Delete a schedule that nobody changed until now; its fires are judged no more."""
+        self._direct.delete_schedule(name)
+        self.accepted.steady = [schedule for schedule in self.accepted.steady if schedule.name != name]
+
+    def move(self, to: Scheduler) -> None:
+        """The schedules that nobody changes are in another installation from now on."""
+        self._direct = to
+
     def _with(self, takes: tuple[float, float]) -> dict[str, Any]:
         return self._payload | {"takes": list(takes)}
 

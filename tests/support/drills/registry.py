@@ -7,6 +7,7 @@ from tests.support.drills.deployments import BROKEN
 from tests.support.drills.growth import GROWTH
 from tests.support.drills.processes import FLEET_GONE
 from tests.support.drills.queues import PURGED, UNBURIED
+from tests.support.drills.regions import LOST_REGION
 from tests.support.drills.releases import UPGRADED
 from tests.support.drills.siege import Drill
 from tests.support.drills.tables import THROTTLED
@@ -20,5 +21,6 @@ _ALL: tuple[Drill, ...] = (
     WRONG_CLOCKS,
     UPGRADED,
     *GROWTH,
+    LOST_REGION,
 )
 DRILLS = {drill.name: drill for drill in _ALL}

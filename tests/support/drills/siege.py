@@ -132,13 +132,17 @@ class Siege(ChaosRun):
 
     def start_again(self, *names: str) -> None:
         """The operator starts processes with the commands that they had."""
-        self.type("quarterjack worker --jobs acme.jobs" if names[0] in self.workers else f"quarterjack {names[0]}")
+        self.type(
+            "quarterjack worker --jobs acme.jobs"
+            if names[0] in self.workers
+            else f"quarterjack {names[0].partition('-')[0]}"
+        )
         for name in names:
             self.troupe.start_again(name)
 
     def quarterjack(self, *words: str) -> str:
         """Run a command of the runbook against the installation, in a process of its own; what it printed. Its failure is a violation."""
-        command = self.type(shlex.join(("quarterjack", *words)))
+        command = self.type(shlex.join(("quarterjack", *words)).replace(f"{self.folder}/", ""))
         said = self.folder / "operator.log"
         begins = said.stat().st_size if said.exists() else 0
         with said.open("ab") as sink:

@@ -322,5 +322,5 @@ SCENES = (
         heals=40,
     ),
 )
-# Pages of incidents that have no alarm of their own; tests/nights/test_incidents.py plays them.
-INCIDENTS = ("purged-queue", "disabled-key", "bad-deployment")
+# Pages of incidents that have no alarm of their own; tests/nights/test_incidents.py plays them, and drills.
+INCIDENTS = ("purged-queue", "disabled-key", "bad-deployment", "lost-region", "wrong-clock")
