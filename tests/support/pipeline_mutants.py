@@ -28,6 +28,18 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "if join is Join.NONE_FAILED and End.FAILED in before:",
         "if before is None:",
     ),
+    (
+        "none_failed: a failure above a task that never starts is not seen",
+        _DECIDE,
+        "seen = causes if join is Join.NONE_FAILED else ends",
+        "seen = ends",
+    ),
+    (
+        "none_failed: a task starts while a failure above a task that never starts is open",
+        _DECIDE,
+        "if End.FAILED in above or None not in above:",
+        "if above:",
+    ),
     ("a task starts while one before it goes on", _DECIDE, "    if None in before:\n        return None\n", ""),
     ("any: a task starts although none has succeeded", _DECIDE, "return join is not Join.ANY", "return True"),
     (
@@ -288,5 +300,11 @@ PIPELINE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "worker/admission/refused.py",
         "        if parent is None:  # its row may expire before a child that has begun ends\n            return not run.fence\n",
         "        if parent is None:  # its row may expire before a child that has begun ends\n            return True\n",
+    ),
+    (
+        "a task is skipped in a run that has ended since it was read",
+        "owner/runs/pipelines.py",
+        ", audit, within=run.ref)",
+        ", audit)",
     ),
 )

@@ -17,6 +17,7 @@ from quarterjack.domain.times import DAY
 from quarterjack.errors import Conflict, InvalidInput, KeyReused, NotFound, UnknownJobWarning
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.pipelines import Pipeline
+from quarterjack.sdk.pipelines.views import TaskRun
 from quarterjack.state.ending import cancel
 from quarterjack.stores.tables import REVISIONS
 from quarterjack.testing import Crash
@@ -423,6 +424,20 @@ def test_cancel_ends_what_runs_and_nothing_starts_after_it(line: Line) -> None:
     assert {(task.reason, tuple(task.waits_for)) for task in never} == {
         ("not started: the run of its pipeline is CANCELLED", ())
     }
+
+
+def test_a_task_that_runs_while_its_pipeline_is_cancelled_is_seen_to_be_asked(line: Line) -> None:
+    line.publish({"a": {"job": "ok"}})
+    run, during = line.world.scheduler.trigger("p"), list[TaskRun]()
+
+    def cancel() -> None:
+        line.world.scheduler.cancel_run(run.id)
+        during.append(line.seen(run).task("a"))
+
+    line.during["a"] = cancel
+    line.world.live(60)
+    assert [(task.state, task.reason) for task in during] == [("RUNNING", "asked to end")]
+    assert line.seen(run).task("a").reason != "asked to end"
 
 
 def test_a_task_that_was_claimed_before_the_cancel_does_not_start(line: Line) -> None:

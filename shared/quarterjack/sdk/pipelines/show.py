@@ -89,7 +89,7 @@ def _why(mark: str, end: End | None, over: RunState | None) -> str | None:
 
 def _reason(row: RunRow, *, masked: bool) -> str | None:
     if row.failure is None:
-        return row.reason
+        return "asked to end" if row.cancel_requested and not row.is_terminal else row.reason
     return row.failure.kind if masked else f"{row.failure.kind}: {row.failure.message}"
 
 
