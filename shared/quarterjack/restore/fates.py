@@ -10,7 +10,8 @@
 A held run waits until UNTIL_DECIDED for its owner: ``hasten`` (``retry_run``) starts it, ``cancel`` (``cancel_run``) ends it. So does a
 parked run whose wait is over, and a fire without a row whose time is over, unless the archive knows its end.
 
-Each row that a restore decides on gets a fence of the restore's epoch: every lease, message and verdict of an earlier one is outdated.
+Each row that a restore decides on, and that has not ended, gets a fence of the restore's epoch: every lease, message and verdict of an
+earlier one is outdated.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from quarterjack.domain.history.transition_line import TransitionLine
+from quarterjack.domain.history.transition_line import TransitionKind, TransitionLine
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import EPOCH, RESULT_LOST, TERMINAL, UNTIL_DECIDED, RunRow, RunState
 from quarterjack.domain.times import HOUR
@@ -97,12 +98,13 @@ def decide(  # noqa: PLR0911 (a table of cases)
 
     ``goes_on``: whether a run that is parked beyond ``until`` would go on at once, because what it waits for has happened.
     """
-    if row is not None and (row.fence // EPOCH == epoch or (row.is_terminal and not row.unstarted)):
+    untold = row is not None and line is not None and line.kind is TransitionKind.BURIED and row.buried_at is None
+    if row is not None and (row.fence // EPOCH == epoch or (row.is_terminal and not row.unstarted and not untold)):
         return _STAYS
     if line is not None and line.after is None:  # removed since
         return _STAYS if row is None else FateOfRun(fate=Fate.HELD, why=UnknownEnd.REMOVED)
     if line is not None and line.after in TERMINAL:
-        same = row is not None and row.state is line.after
+        same = row is not None and row.state is line.after and not untold
         return _STAYS if same else FateOfRun(fate=Fate.ENDS, why=f"{line.after} at the archive's word")
     if row is None:
         assert line is not None
@@ -160,13 +162,13 @@ def keep(run: RunRow, *, epoch: int) -> Transition:
     return _restored("keep", run.state, run, fence, {"fence": fence})
 
 
-def end_as(run: RunRow, line: TransitionLine, *, epoch: int, retention: int) -> Transition:
-    """A run as it was read ends as the archive says."""
+def end_as(run: RunRow, line: TransitionLine, *, retention: int) -> Transition:
+    """A run as it was read ends as the archive says. Its fence is that of its end, so that its letter, if one is under way, is recorded."""
     assert line.after is not None
-    fence, ended = lifted(max(run.fence, line.fence), epoch), line.ended_at or line.at
+    fence, ended = max(run.fence, line.fence), line.ended_at or line.at
     more: dict[str, Change] = {"fence": fence, "attempt": line.attempt, "unstarted": None, "worker": line.worker}
     more |= {"started_at": line.started_at, "leased_at": line.leased_at, "error_type": line.error_type}
-    more |= {"result_ref": RESULT_LOST if line.has_result else None}
+    more |= {"result_ref": RESULT_LOST if line.has_result else None, "buried_at": _buried_at(line)}
     return ending(
         "end_restored",
         line.after,
@@ -189,9 +191,13 @@ def lose(run: RunRow, *, epoch: int, now: int, retention: int, why: str) -> Tran
         now=now,
         expires=max(now, run.due) + retention,
         reason=why,
-        more={"fence": fence},
+        more={"fence": fence, "buried_at": now},
         already=all_of(in_state(RunState.LOST), same_fence(fence)),
     )
+
+
+def _buried_at(line: TransitionLine) -> int | None:
+    return line.at if line.kind is TransitionKind.BURIED else None
 
 
 def _reason(line: TransitionLine) -> str | None:
@@ -210,7 +216,8 @@ def _as_read(run: RunRow) -> Condition:
 
 def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int, last: int | None = None) -> RunRow:
     """The row of a run that only the archive knows. ``last``: UTC ms of the last of the missed fires that it stands for."""
-    due, fence = line.due or line.created_at or line.at, lifted(line.fence, epoch)
+    due = line.due or line.created_at or line.at
+    fence = line.fence if decision.fate is Fate.ENDS else lifted(line.fence, epoch)
     common: dict[str, Any] = {
         "ref": line.ref,
         "revision": line.revision,
@@ -230,7 +237,8 @@ def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int,
         case Fate.HELD:
             return RunRow(state=RunState.RETRYING, not_before=UNTIL_DECIDED, reason=decision.why, **common)
         case Fate.LOST:
-            return RunRow(state=RunState.LOST, not_before=due, reason=decision.why, ended_at=until, **common)
+            common |= {"ended_at": until, "buried_at": until}
+            return RunRow(state=RunState.LOST, not_before=due, reason=decision.why, **common)
     assert line.after is not None
     return RunRow(
         state=line.after,
@@ -239,6 +247,7 @@ def row_of(line: TransitionLine, decision: FateOfRun, *, epoch: int, until: int,
         reason=_reason(line),
         result_ref=RESULT_LOST if line.has_result else None,
         ended_at=line.ended_at or line.at,
+        buried_at=_buried_at(line),
         skipped=line.skipped if last is not None else None,
         skipped_until=last,
         **common,

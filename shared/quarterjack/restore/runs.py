@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
+from quarterjack.domain.history.dead_run import dead_run_row
 from quarterjack.domain.history.transition_line import TransitionLine
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import RunRow, RunState
+from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.context import FAR, FireContext, find_revision
 from quarterjack.fires.plan import timetable_of
@@ -99,6 +100,11 @@ class _Decides:
             return
         if decision.fate is Fate.KEPT:
             _put_timer(row, services, self._restore)
+        if decision.fate is Fate.LOST:
+            until = self._restore.until
+            _list(replace(row, state=RunState.LOST, reason=decision.why, ended_at=until, buried_at=until), services)
+        elif decision.fate is Fate.ENDS and line is not None:
+            _list(row_of(line, decision, epoch=self._restore.epoch, until=self._restore.until), services)
         must([services.ledger.move(row.ref, self._move_of(row, line, decision)).applied], str(row.ref))
 
     def _move_of(self, row: RunRow, line: TransitionLine | None, decision: FateOfRun) -> Transition:
@@ -108,7 +114,7 @@ class _Decides:
                 return keep(row, epoch=epoch)
             case Fate.ENDS:
                 assert line is not None
-                return end_as(row, line, epoch=epoch, retention=retention)
+                return end_as(row, line, retention=retention)
             case Fate.LOST:
                 return lose(row, epoch=epoch, now=self._restore.until, retention=retention, why=decision.why)
             case _:
@@ -129,9 +135,16 @@ def _is_of_chain(row: RunRow) -> bool:
 def _put(line: TransitionLine, decision: FateOfRun, restore: Restore, services: Services) -> None:
     last = _last_missed(line, services) if line.skipped else None
     run = row_of(line, decision, epoch=restore.epoch, until=restore.until, last=last)
+    _list(run, services)
     answer = services.ledger.claim([run])
     if run.ref not in answer.created and run.ref not in answer.existing:
         raise Unavailable(f"run {run.ref} was not accepted; run it again")
+
+
+def _list(run: RunRow, services: Services) -> None:
+    """List a run that failed for good, before its row says so: its owner has been told, or will read it there."""
+    if run.state in FAILED and run.buried_at is not None:
+        services.dead_index.put(dead_run_row(run), expires=run.buried_at + services.retention)
 
 
 def _last_missed(line: TransitionLine, services: Services) -> int | None:

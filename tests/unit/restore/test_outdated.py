@@ -64,6 +64,40 @@ def test_a_message_of_before_in_the_dead_letter_queue_does_not_bury_it() -> None
     assert row_of(shop, held) == held
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_run_that_failed_for_good_is_listed_and_its_letter_recorded(told: bool) -> None:
+    """Before the point nothing had failed. The letter of the failure is in the queue, or was recorded since."""
+    shop = Restored()
+    run = shop.scheduler.submit("note", {"fails": 9}, delay=60)
+    shop.harness.advance(minutes=5)
+    cut = len(shop.journal.writes)
+    with pytest.MonkeyPatch.context() as patched:
+        if not told:
+            patched.setattr("quarterjack.testing.harness.bury_all", lambda services, clock: 0)
+        shop.harness.advance(minutes=30)
+    point = shop.lose(shop.cuts(*[cut] * len(TABLES)))
+    assert len(shop.memory.dead) == (not told)
+    shop.clock.advance(timedelta(minutes=20))
+    shop.restore(point)
+    shop.harness.advance(minutes=5)
+    (dead,) = shop.scheduler.list_dead().items
+    assert (dead.id, dead.state) == (run.id, RunState.DEAD)
+    (row,) = [row for row in shop.memory.runs() if str(row.ref) == run.id]
+    assert row.buried_at is not None
+
+
+def test_a_run_whose_payload_is_lost_is_listed() -> None:
+    shop = Restored()
+    shop.scheduler.create_schedule("often", "note", "0 * * * *")  # so that the tables know the tenant
+    cut = len(shop.journal.writes)
+    run = shop.scheduler.submit("note", {}, delay=9_000)
+    point = shop.lose(shop.cuts(*[cut] * len(TABLES)))
+    shop.clock.advance(timedelta(minutes=20))
+    shop.restore(point)
+    (dead,) = shop.scheduler.list_dead().items
+    assert (dead.id, dead.state) == (run.id, RunState.LOST)
+
+
 # The decisions on rows and lines.
 
 POINT, UNTIL = NOON + HOUR, NOON + 2 * HOUR
