@@ -20,6 +20,24 @@ RESTORE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "t0 = max(restore.point,",
     ),
     (
+        "a fire that was claimed ahead waits for its owner",
+        "restore/fates.py",
+        "if not line.fence and (line.not_before or 0) > until:",
+        "if False:",
+    ),
+    (
+        "a restored run that failed for good is not listed",
+        "restore/runs.py",
+        "if run.state in FAILED and run.buried_at is not None:",
+        "if False:",
+    ),
+    (
+        "the letter of a run that ended since is outdated",
+        "restore/fates.py",
+        "fence, ended = max(run.fence, line.fence), line.ended_at or line.at",
+        "fence, ended = lifted(max(run.fence, line.fence), 9), line.ended_at or line.at",
+    ),
+    (
         "a restore leaves the fences",
         "restore/fates.py",
         "return epoch * EPOCH + fence % EPOCH",

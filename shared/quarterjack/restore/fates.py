@@ -7,6 +7,8 @@
     it was claimed      as above                 held, if its time is over              stays
     nothing             (no run)                 held, if its time is over; else kept   stays
 
+A fire that was claimed ahead of its time, and has no row, is left to its schedule.
+
 A held run waits until UNTIL_DECIDED for its owner: ``hasten`` (``retry_run``) starts it, ``cancel`` (``cancel_run``) ends it. So does a
 parked run whose wait is over, and a fire without a row whose time is over, unless the archive knows its end.
 
@@ -108,10 +110,7 @@ def decide(  # noqa: PLR0911 (a table of cases)
         return _STAYS if same else FateOfRun(fate=Fate.ENDS, why=f"{line.after} at the archive's word")
     if row is None:
         assert line is not None
-        began = line.fence > 0
-        if line.ref.is_fire and line.backfill is None:
-            return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN if began else UnknownEnd.NO_TRACE)
-        return NO_PAYLOAD
+        return _without_row(line, until)
     if row.is_terminal:  # refused before its start; a backfill, or its schedule, may claim it
         return _STAYS if line is None or not line.fence else FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN)
     if row.state is RunState.RUNNING or (line is not None and line.fence > row.fence):
@@ -121,6 +120,14 @@ def decide(  # noqa: PLR0911 (a table of cases)
     if row.state is RunState.PARKED and goes_on(row):
         return FateOfRun(fate=Fate.HELD, why=UnknownEnd.WAIT_OVER)
     return FateOfRun(fate=Fate.KEPT)
+
+
+def _without_row(line: TransitionLine, until: int) -> FateOfRun:
+    if not line.ref.is_fire or line.backfill is not None:
+        return NO_PAYLOAD
+    if not line.fence and (line.not_before or 0) > until:  # claimed ahead: its schedule's new revision claims it again
+        return _STAYS
+    return FateOfRun(fate=Fate.HELD, why=UnknownEnd.BEGAN if line.fence else UnknownEnd.NO_TRACE)
 
 
 def _is_due(row: RunRow, line: TransitionLine | None, until: int) -> bool:

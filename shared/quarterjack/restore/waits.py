@@ -133,6 +133,8 @@ class RestoredWaits:
         fate = decide(row, line, epoch=self._restore.epoch, until=self._restore.until)
         if row is None:
             assert line is not None
+            if fate.fate is Fate.STAYS:
+                return None
             return row_of(line, fate, epoch=self._restore.epoch, until=self._restore.until)
         if fate.fate is Fate.ENDS and line is not None and line.after is not None:
             return replace(row, state=line.after, reason=line.reason)

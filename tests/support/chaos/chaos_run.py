@@ -52,6 +52,7 @@ class Plan:
     letters: int | None = None  # for how long a dead letter is hidden from others; None: as deployed
     short_lease: bool = False
     skew: int = 0  # milliseconds by which clocks of processes may differ
+    historian: bool = False  # whether the archive is written
 
 
 def full(seed: int, seconds: float) -> Plan:
@@ -88,6 +89,7 @@ def roles(plan: Plan) -> list[ProcessRole]:
         *(ProcessRole(f"ticker-{n}", ("ticker", "--period", str(plan.period))) for n in (1, 2)),
         *(ProcessRole(f"worker-{n + 1}", ("worker", *JOBS, "--grace", "3")) for n in range(plan.workers)),
         ProcessRole("undertaker", ("undertaker",)),
+        *([ProcessRole("historian", ("historian", "--period", "1"))] * plan.historian),
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,6 +64,7 @@ class Accepted:
     submitted: dict[str, float] = field(default_factory=dict)  # run ids → UTC seconds at which they are due
     paused: list[Paused] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
+    hastened: set[str] = field(default_factory=set)  # runs whose next attempt an owner has started
     calls: int = 0
 
 
@@ -146,6 +147,16 @@ class Owners:
         runs = [self._direct.submit(job, self._with(self._load.short)) for _ in range(count)]
         self.accepted.submitted |= {run.id: run.due.timestamp() for run in runs}
         return [run.id for run in runs]
+
+    def submit_again(self, run_ids: Sequence[str]) -> None:
+        """Those of ``submit`` or of an owner are lost, and are submitted anew."""
+        for run_id in run_ids:
+            del self.accepted.submitted[run_id]
+        self.submit("chaos.note", len(run_ids))
+
+    def move_to(self, scheduler: Scheduler) -> None:
+        """The installation has other tables from now on."""
+        self._direct = self._faulted = scheduler
 
     def stop(self) -> None:
         """Each finishes the call that it is in."""

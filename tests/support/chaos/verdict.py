@@ -84,6 +84,7 @@ def judge(
         excused={repeat.run for repeat in explained},
         once={ONCE},
         skew=skew,
+        hastened=accepted.hastened,
     )
     lost = sorted(_lost(evidence, accepted, runs, upto))
     violations = [

@@ -9,6 +9,7 @@ from tests.support.drills.processes import FLEET_GONE
 from tests.support.drills.queues import PURGED, UNBURIED
 from tests.support.drills.regions import LOST_REGION
 from tests.support.drills.releases import UPGRADED
+from tests.support.drills.restores import RESTORED
 from tests.support.drills.siege import Drill
 from tests.support.drills.tables import THROTTLED
 
@@ -22,5 +23,6 @@ _ALL: tuple[Drill, ...] = (
     UPGRADED,
     *GROWTH,
     LOST_REGION,
+    RESTORED,
 )
 DRILLS = {drill.name: drill for drill in _ALL}

@@ -118,6 +118,12 @@ class Siege(ChaosRun):
         self.strike("killed", name)
         self.troupe.kill(name, rest=math.inf)
 
+    def stop(self, name: str) -> None:
+        """Ask a process to end. It stays away until ``start_again``."""
+        self.strike("asked to end", name)
+        self.troupe.terminate(name, rest=math.inf)
+        self.wait_for(lambda: self.troupe.present[name].child.exit_code is not None)
+
     def redeploy(self, name: str, *, broken: bool = False, **environ: str) -> None:
         """Ask a process to end, and start it with these variables of its environment, as a deployment does.
 

@@ -128,6 +128,14 @@ def test_what_the_archive_says_of_a_run_that_waits_for_later(
     assert (decision.fate, decision.why) == (Fate.HELD if fate else Fate.KEPT, fate)
 
 
+@pytest.mark.parametrize(("fence", "fate"), [(0, Fate.STAYS), (1, Fate.HELD)])
+def test_a_fire_that_was_claimed_ahead_is_left_to_its_schedule(fence: int, fate: Fate) -> None:
+    """Its owner would start it minutes before its time. A worker may have begun with it a second ahead."""
+    run = replace(a_run(), not_before=UNTIL + MINUTE, due=UNTIL + MINUTE, fence=fence)
+    assert run.ref.is_fire
+    assert decide(None, line(run, TransitionKind.CLAIMED, RunState.QUEUED), epoch=5, until=UNTIL).fate is fate
+
+
 def test_a_run_that_the_archive_saw_begin_has_its_fence() -> None:
     """What tells whether it was ever leased."""
     shop = Restored()
