@@ -100,8 +100,8 @@ RESTORE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a result that a restore has lost is None",
         "restore/fates.py",
-        'more |= {"result_ref": RESULT_LOST if line.has_result else None}',
-        "pass",
+        'more |= {"result_ref": RESULT_LOST if line.has_result else None, ',
+        'more |= {"result_ref": None, ',
     ),
     (
         "a held run forgets that the archive saw it begin",
