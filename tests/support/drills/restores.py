@@ -56,9 +56,9 @@ def _copy(client: Client, source: str, target: str) -> None:
             break
         request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
     for start in range(0, len(rows), 25):
-        left = {target: [{"PutRequest": {"Item": row}} for row in rows[start : start + 25]]}
+        left: Any = {target: [{"PutRequest": {"Item": row}} for row in rows[start : start + 25]]}
         while left:
-            left = client.call("batch_write_item", RequestItems=left).get("UnprocessedItems")
+            left = client.call("batch_write_item", RequestItems=left)["UnprocessedItems"]
 
 
 def _reconcile(siege: Siege) -> None:
