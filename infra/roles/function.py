@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Aws, Duration, TimeZone
+from aws_cdk import Aws, Duration, RemovalPolicy, TimeZone
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -86,6 +86,8 @@ class InstallationFunction(lambda_.Function):
             recursive_loop=recursive_loop,
             max_event_age=max_event_age,
             retry_attempts=retry_attempts,
+            # Of an alias: what runs on the version before may take minutes more, and AWS does not say that a deletion lets it.
+            current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),
         )
 
 

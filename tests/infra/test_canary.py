@@ -91,6 +91,11 @@ def test_codedeploy_moves_these_aliases_and_no_others(template: Template) -> Non
     assert "ManagedPolicyArns" not in role["Properties"]
 
 
+def test_the_version_before_stays_for_what_runs_on_it(template: Template) -> None:
+    assert len(template.find_resources("AWS::Lambda::Version")) == len(FUNCTIONS)
+    template.all_resources("AWS::Lambda::Version", {"DeletionPolicy": "Retain"})
+
+
 def test_the_tickers_alias_is_called_without_retries_and_calls_itself(template: Template) -> None:
     calls = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
     template.resource_properties_count_is("AWS::Lambda::EventInvokeConfig", calls, 3)  # ticker, its alias, auditor
