@@ -139,6 +139,10 @@ def translated(response: dict[str, Any], operation: str) -> QuarterjackError:  #
     if code in BAD_CREDENTIALS:
         remedy = "check credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE), endpoint (AWS_ENDPOINT_URL) and clock"
         return Misconfigured(f"{operation}: {code}: {text}; {remedy}")
-    if code in DENIED:
-        return Misconfigured(f"{operation}: {code}: {text}; grant the caller this action")
+    if code in DENIED or code.upper().startswith(
+        "KMS"
+    ):  # SQS has codes for a key; DynamoDB and S3 name it in their text
+        of_key = "KMS" in f"{code} {text}".upper()
+        remedy = "enable the KMS key, and let its caller use it" if of_key else "grant the caller this action"
+        return Misconfigured(f"{operation}: {code}: {text}; {remedy}")
     return QuarterjackError(f"{operation}: {code}: {text}")

@@ -57,7 +57,8 @@ def run_ticker(
 ) -> None:
     """Tick now and then every ``period`` seconds until ``stop``, with the threads and writes of the settings (services: one, and any).
 
-    Figures of each tick go to ``sinks``.
+    Figures of each tick go to ``sinks``. Raises Misconfigured at the first tick: a wrong setting. Later, somebody has taken away a right
+    or a key, and gives it back.
     """
     spread, holder = FanOutConfig(), process_name("ticker")
     if isinstance(where, Settings):  # this process is a ticker
@@ -66,13 +67,19 @@ def run_ticker(
         spread = FanOutConfig(threads=where.ticker_threads, writes=where.ticker_writes, wait=stop.wait)
     else:
         services = where
+    has_ticked = False
     while not stop.is_set():
         started = system_clock()
         try:
             done = tick(services, clock=system_clock, holder=holder, spread=spread)
         except Unavailable as problem:
             log.warning("tick.unavailable", extra={"error": str(problem)})
+        except Misconfigured as problem:
+            if not has_ticked:
+                raise
+            log.error("tick.refused", extra={"error": str(problem)})
         else:
+            has_ticked = True
             _log_tick(done)
             if sinks:
                 pass_on(sinks, partial(_figures_of, done, services))
@@ -97,12 +104,16 @@ def _log_tick(report: TickReport) -> None:
 
 
 def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence[Sink] = ()) -> None:
-    """Record dead letters until ``stop``. Figures go to ``sinks``."""
+    """Record dead letters until ``stop``. Figures go to ``sinks``. Raises Misconfigured at the first receipt, as the ticker does."""
     services, named = connect(settings), metered(settings)
+    has_received = False
     while not stop.is_set():
         try:
             letters = services.dead.receive(most=10, wait=_POLL)
-        except Unavailable as problem:
+            has_received = True
+        except (Unavailable, Misconfigured) as problem:
+            if not has_received and isinstance(problem, Misconfigured):
+                raise
             log.warning("undertaker.unavailable", extra={"error": str(problem)})
             stop.wait(_PAUSE)
             continue

@@ -9,11 +9,11 @@ from typing import Self
 
 from quarterjack.concurrency.rate_limits import WriteBudget
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import AgendaEntry, RunRow
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.tenants.caller import Caller, role
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
+from quarterjack.errors import Misconfigured, NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.fires.gates import Gate
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
@@ -190,8 +190,12 @@ GOES, STAYS = Handled(may_go=True), Handled(may_go=False)  # of a timer that has
 
 
 def failed_at(entry: AgendaEntry, problem: Exception) -> TickCounts:
-    """An entry stays. Its own failure is counted on it; if a service failed or a later release wrote it, it is only left."""
-    if not isinstance(problem, (TooNew, Unavailable)):
+    """An entry stays. Its own failure is counted on it; if a service failed or refused, or a later release wrote it, it is only left.
+
+    A refusal is a notice's own failure: its topic is of its owner's choice.
+    """
+    refused = isinstance(problem, Misconfigured) and entry.kind is not EntryKind.NOTICE
+    if not (refused or isinstance(problem, (TooNew, Unavailable))):
         return TickCounts(agenda=EntryCounts(failures=((entry, problem),)))
     log.warning("entry.left", extra={"entry": entry.key, "error": str(problem)})
     return left(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.drills.clocks import WRONG_CLOCKS
 from tests.support.drills.deployments import BROKEN
 from tests.support.drills.growth import GROWTH
+from tests.support.drills.keys import KEYLESS
 from tests.support.drills.processes import FLEET_GONE
 from tests.support.drills.queues import PURGED, UNBURIED
 from tests.support.drills.regions import LOST_REGION
@@ -20,6 +21,7 @@ _ALL: tuple[Drill, ...] = (
     UNBURIED,
     BROKEN,
     WRONG_CLOCKS,
+    KEYLESS,
     UPGRADED,
     *GROWTH,
     LOST_REGION,

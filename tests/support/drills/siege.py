@@ -99,12 +99,23 @@ class Siege(ChaosRun):
         """Write down what keeps a process from its work, and for how long: else its repeats are violations."""
         self.journal.strike(kind, name, seconds)
 
-    def afflict(self, service: str, fate: Fate, seconds: float, *, share: float = 1.0, about: str = "") -> None:
-        """For so long this happens to the requests of all processes and of an owner to a service.
+    def afflict(
+        self,
+        service: str,
+        fate: Fate,
+        seconds: float,
+        *,
+        share: float = 1.0,
+        about: str = "",
+        spared: frozenset[str] = frozenset(),
+    ) -> None:
+        """For so long this happens to the requests of all processes and of an owner to a service, but not to those ``spared``.
 
         ``share`` of those that have ``about`` in their text.
         """
         for name, injector in self.mischief.items():
+            if name in spared:
+                continue
             injector.afflict(service, fate, seconds, share=share, about=about)
             if name in self.troupe.names and not about:
                 self.strike(str(fate), name, seconds)

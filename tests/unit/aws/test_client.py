@@ -50,6 +50,27 @@ def test_a_client_tells_how_long_it_waited_whatever_the_response_was(service: Se
 
 
 @pytest.mark.parametrize(
+    ("service_name", "answer"),
+    [
+        ("sqs", error("KmsDisabled", x_amzn_query_error="KMS.DisabledException;Sender")),
+        ("sqs", error("KmsAccessDenied")),
+        (
+            "dynamodb",
+            (400, {}, b'{"__type": "x#AccessDeniedException", "message": "KMS key access denied error: disabled"}'),
+        ),
+    ],
+)
+def test_a_key_that_is_disabled_is_named_as_such(
+    service: Service, settings: Settings, service_name: str, answer: Response
+) -> None:
+    service.answers.append(answer)
+    with pytest.raises(Misconfigured, match="enable the KMS key") as refused:
+        Client(service_name, settings).call("get_item")
+    assert "grant" not in str(refused.value)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
     ("code", "remedy", "false"),
     [
         ("UnrecognizedClientException", "AWS_ACCESS_KEY_ID", "grant"),

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from quarterjack.daemon import auditor_hour, roles
 from quarterjack.daemon.figures import PERIOD, RoundFigures
 from quarterjack.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
 from quarterjack.domain.history.run_change import RunChange
-from quarterjack.errors import Unavailable
+from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.historian import deliver as delivery
 from quarterjack.ports.services import Services
 from quarterjack.settings import Settings
@@ -25,6 +26,7 @@ from quarterjack.signals.sinks import EmbeddedLines
 from quarterjack.testing import Memory
 from quarterjack.testing.memory import stream
 from quarterjack.testing.process import make_worker, work_off
+from quarterjack.ticker.tick import TickReport
 from quarterjack.worker.delivery.receive import receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 
@@ -54,6 +56,32 @@ def test_a_ticker_writes_each_tick() -> None:
     total = lines.written[0]
     assert (total["Ticks"], total["service"]) == ([1], "it")
     assert "BehindBy" in total
+
+
+@pytest.mark.parametrize(("refused", "calls"), [({2, 3}, 4), ({1}, 1)])
+@pytest.mark.parametrize("role", [run_ticker, run_undertaker])
+def test_a_right_or_key_that_is_taken_away_ends_no_process_and_a_wrong_setting_does(
+    role: Callable[..., None], refused: set[int], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, stop = count(1), threading.Event()
+    made = list[int]()
+
+    def call(*_: object, **__: object) -> Any:
+        made.append(next(numbers))
+        if made[-1] in refused:
+            raise Misconfigured("the key is disabled")
+        if made[-1] == 4:
+            stop.set()
+        return TickReport(now=0) if role is run_ticker else []
+
+    services = Memory(system_clock).connect()
+    monkeypatch.setattr(roles, "connect", lambda settings: services)
+    monkeypatch.setattr(roles, "_PAUSE", 0.01)
+    monkeypatch.setattr(roles, "tick", call)
+    monkeypatch.setattr(services.dead, "receive", call)
+    with nullcontext() if 1 not in refused else pytest.raises(Misconfigured):
+        role(Settings(), stop=stop, **({"period": 0.01} if role is run_ticker else {}))
+    assert len(made) == calls
 
 
 def test_an_undertaker_writes_its_burials(monkeypatch: pytest.MonkeyPatch) -> None:

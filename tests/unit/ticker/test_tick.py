@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from quarterjack import RunState, ScheduleState
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.times import HOUR, MINUTE, SECOND
+from quarterjack.errors import Misconfigured
 from quarterjack.fires.context import LOOKAHEAD, REACH, FireContext
 from quarterjack.fires.plan import LARGEST
 from quarterjack.testing import Crash, Hook
@@ -393,6 +395,25 @@ def test_an_unavailable_service_is_never_the_entrys_fault() -> None:
     assert entry.failures == 0
     world.live(60)
     assert world.began() == [60]
+
+
+def test_a_right_or_key_that_was_taken_away_is_never_the_entrys_fault() -> None:
+    """A run that waits for its time is not moved aside because the queue's key was disabled for ten ticks."""
+
+    def refuses() -> None:
+        raise Misconfigured("injected")
+
+    world = World()
+    for _ in range(2):  # sent together
+        world.scheduler.submit("note", delay=3_600)
+    world.wait(3_600)
+    for _ in range(2 * MAX_FAILURES):
+        for verb in ("send", "look"):
+            with suppress(Misconfigured):
+                world.tick(world.process(Faults().at(verb, before=refuses, times=None)))
+    assert [entry.failures for entry in world.memory.entries()] == [0, 0]
+    world.live(60)
+    assert world.began() == [3_600, 3_600]
 
 
 def test_an_entry_whose_revision_is_gone_goes() -> None:
