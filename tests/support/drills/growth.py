@@ -135,13 +135,12 @@ def _send_ahead(siege: Siege) -> None:
     first = _tickers(siege)[0]
     seen = LogFollower(siege.folder / f"{first}.log")
     _deploy(siege, [first], **_STRIPES)
-    detours: list[str] = []
+    siege.wait_for(lambda: bool(_detours(seen)))
 
-    def detoured() -> bool:
-        detours.extend(event["event"] for _, event in seen.new() if event["event"] == "stripe.missing")
-        return bool(detours)
 
-    siege.wait_for(detoured)
+def _detours(log: LogFollower) -> list[str]:
+    """The processes that have just taken a stripe or a lane for missing."""
+    return [name for name, event in log.new() if event["event"] == "stripe.missing"]
 
 
 def _add_queues(siege: Siege) -> None:
@@ -163,6 +162,10 @@ def _add_queues(siege: Siege) -> None:
         siege.owners.steady(f"lane-{priority}", "chaos.note", _EVERY, short, priority=priority)
         siege.owners.steady(f"reports-{priority}", "chaos.note", _EVERY, short, queue=_QUEUE.name, priority=priority)
     assert "reports" in siege.quarterjack("queues", "list")
+    log = LogFollower(*siege.troupe.logs)
+    log.new()
+    siege.go_on(6)
+    assert not _detours(log), "a sender still takes stripes or lanes for missing"
 
 
 QUEUES = Drill(
