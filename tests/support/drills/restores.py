@@ -6,14 +6,12 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from quarterjack import Scheduler
 from quarterjack.aws import Client
-from quarterjack.local.installation import provision
 from quarterjack.local.processes import parse
 from quarterjack.settings import Settings
-from quarterjack.stores.tables import TABLES
+from quarterjack.stores.tables import STREAM, TABLES
 
 from tests.support.chaos.books import Books
 from tests.support.chaos.evidence import witness
@@ -30,35 +28,29 @@ def _restored(siege: Siege) -> Settings:
 
 
 def _begin(siege: Siege) -> None:
-    provision(_restored(siege))
     siege.environ["historian"] = siege.environ["historian"] | {
         "AWS_ENDPOINT_URL": siege.cloud.endpoint
     }  # it puts objects
 
 
 def _restore_tables(siege: Siege) -> None:
-    """Each table as it is at another second, under another name. Then the load goes on, which the copies do not know."""
+    """Each table as it is at another second, under another name. Then the load goes on, which those tables do not know."""
     siege.owners.stop()  # nobody repeats what owners have changed since
-    client = Client("dynamodb", siege.settings)
+    client, after = Client("dynamodb", siege.settings), _restored(siege)
+    siege.type(
+        "aws dynamodb restore-table-to-point-in-time --source-table-name quarterjack-TABLE --target-table-name quarterjack2-TABLE"
+    )
     for table in TABLES:
-        _copy(client, siege.settings.table(table.suffix), _restored(siege).table(table.suffix))
+        name = after.table(table.suffix)
+        source = siege.settings.table(table.suffix)
+        client.call(
+            "restore_table_to_point_in_time", SourceTableName=source, TargetTableName=name, UseLatestRestorableTime=True
+        )
+        if table.stream:
+            client.call("update_table", TableName=name, StreamSpecification=STREAM)
         siege.go_on(_BETWEEN)
     siege.go_on(_LOST)
     siege.submit("chaos.note", 40)
-
-
-def _copy(client: Client, source: str, target: str) -> None:
-    rows, request = list[Any](), {"TableName": source, "ConsistentRead": True}
-    while True:
-        answer = client.call("scan", **request)
-        rows += answer["Items"]
-        if "LastEvaluatedKey" not in answer:
-            break
-        request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-    for start in range(0, len(rows), 25):
-        left: Any = {target: [{"PutRequest": {"Item": row}} for row in rows[start : start + 25]]}
-        while left:
-            left = client.call("batch_write_item", RequestItems=left)["UnprocessedItems"]
 
 
 def _reconcile(siege: Siege) -> None:
@@ -133,8 +125,8 @@ def _check_starts(siege: Siege, stopped: float) -> None:
 
 RESTORED = Drill(
     name="tables restored",
-    done=f"Each of the {len(TABLES)} tables is copied at another second amid the load, and the installation goes on with the copies "
-    f"after {_LOST:.0f} s that they do not know.",
+    done=f"Each of the {len(TABLES)} tables is restored to another second amid the load, and the installation goes on with them after "
+    f"{_LOST:.0f} s that they do not know.",
     runbook="how-to/restore",
     prepare=_begin,
     act=_restore_tables,
