@@ -79,6 +79,7 @@ def _start_undertaker(siege: Siege) -> None:
     listed = siege.quarterjack("dead", "list", "--since", "-3h", "--limit", "1000")
     dead = listed.count("chaos.doomed")
     assert dead >= _DOOMED, f"{dead} of {_DOOMED} dead runs are on the list"
+    assert listed.count("ValueError") == dead, "some lost the error of their job"
 
 
 UNBURIED = Drill(

@@ -13,7 +13,7 @@ from quarterjack import Context, Registry, Retry, RunState
 from quarterjack.domain.message import LONGEST_BODY, decode_letter
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.errors import Misconfigured
+from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.ports.queues import OutgoingMessage
 from quarterjack.state.lease import HEARTBEAT, LEASE, SKEW
 from quarterjack.state.refusal import deaths
@@ -496,6 +496,28 @@ def test_a_worker_that_dies_after_it_settled_leaves_a_message_that_is_dropped() 
     assert (the_run(world).state, len(world.memory.work)) == (RunState.SUCCEEDED, 1)
     world.live(RECOVERY)
     assert (len(world.started), len(world.memory.work)) == (1, 0)
+
+
+@pytest.mark.parametrize("problem", [Unavailable("injected"), Misconfigured("injected")])
+def test_a_failure_whose_letter_could_not_be_sent_is_told_once_it_can_be(problem: Exception) -> None:
+    """Its worker did not vanish: its owner reads the error of the job."""
+
+    def refuses() -> None:
+        raise problem
+
+    world = submitted("bad")
+    for _ in range(2):
+        world.work()
+        world.wait(60)
+    world.work(world.worker(Faults().at("send", before=refuses, times=None)))
+    assert len(world.memory.dead) == 0
+    world.wait(RECOVERY)
+    world.work()
+    assert bury_all(world.services, world.clock) == 1
+    run, (*_, last) = the_run(world), world.services.siblings.attempts(the_run(world).ref)
+    assert (run.state, run.reason, run.failure.kind) == (RunState.DEAD, "failed 3 times", "ValueError")
+    assert (last.number, last.failure.kind, last.next_attempt_at) == (3, "ValueError", None)
+    assert len(world.started) == 3
 
 
 def test_a_job_that_kills_its_process_is_dead_after_its_attempts() -> None:

@@ -250,6 +250,8 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
             transition = cancel_waiting(now=now, expires=expires, reason="requested")
         case _:
             failure, reason = (run.failure, _SPENT) if last is None else (last.failure, _VANISHED)
+            if last is not None and (failed := _failed(run, services)) is not None:
+                last, failure, reason = failed, failed.failure, f"failed {run.attempt} times"
             worker.send_dead_letter(ready.received.delivery.body, run.fence, reason, failure)
             transition = exhaust(
                 now=now,
@@ -268,6 +270,11 @@ def _end(worker: WorkerContext, ready: ReadyRun, run: RunRow, action: OnRefusedL
         report(moved.run, services)
     log.warning("run.ended", extra={"run_id": str(run.ref), "job": run.job, "state": str(transition.to), "reason": why})
     return Outcome.ended(why, transition.to, attempt=run.attempt)
+
+
+def _failed(run: RunRow, services: Services) -> FailedAttemptRow | None:
+    """The failure of a RUNNING run's attempt whose dead letter could not be sent; None: its worker vanished before it ended."""
+    return next((each for each in services.siblings.attempts(run.ref) if each.fence == run.fence), None)
 
 
 def record(attempt: FailedAttemptRow, siblings: Siblings) -> None:

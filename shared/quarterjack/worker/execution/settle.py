@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import RunRef
-from quarterjack.domain.run import FailedAttemptRow, Failure
+from quarterjack.domain.run import Failure
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.logs import AtOnce
@@ -24,11 +24,11 @@ from quarterjack.stores.ledger import TransitionResult
 from quarterjack.stores.siblings import BESIDE, RESULT_NAME, BesideKind
 from quarterjack.values import replace
 from quarterjack.worker.admission.concurrency import give_back
-from quarterjack.worker.admission.refused import record
 from quarterjack.worker.ahead import dated
 from quarterjack.worker.context import Done, WorkerContext
 from quarterjack.worker.delivery.receive import on_failure
 from quarterjack.worker.delivery.visibility import InFlightMessage
+from quarterjack.worker.execution.failed import record_failure, send_verdict
 from quarterjack.worker.execution.park import (
     asked_to_end,
     is_messaged,
@@ -124,9 +124,8 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
         row = replace(leased.run, cancel_requested=True)
         end_children(row, worker.role)  # the owner's call may have ended before that
     settlement = _settlement_of(worker, leased, result, worker.clock())
-    if settlement.transition.name == "die":  # the verdict first: dying in between, the undertaker records it
-        body, reason = leased.received.delivery.body, str(settlement.transition.changes["reason"])
-        worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)
+    if settlement.transition.name == "die":
+        send_verdict(worker, leased, str(settlement.transition.changes["reason"]), settlement.failure, settlement.at)
     parks = isinstance(result, Parked)
     if isinstance(result, Parked):
         keep_record(worker, leased, result)
@@ -139,21 +138,8 @@ def _settled(worker: WorkerContext, leased: LeasedRun, result: AttemptResult) ->
     if parks and moved.applied and is_over_already(worker, moved.run):
         settlement = settlement._replace(next_at=worker.clock())
     outcome = _outcome(worker, leased, settlement, applied=moved.applied)
-    if (
-        moved.applied and settlement.failure is not None
-    ):  # its row has the failure in short: to lose this one loses detail only
-        run = leased.run
-        attempt = FailedAttemptRow(
-            run=run.ref,
-            number=run.attempt,
-            fence=run.fence,
-            worker=worker.name,
-            started_at=leased.began_at or settlement.at,
-            ended_at=settlement.at,
-            failure=settlement.failure,
-            next_attempt_at=settlement.next_at,
-        )
-        record(attempt, worker.services.siblings)
+    if moved.applied:  # the run's row has the failure in short: to lose this one loses detail only
+        record_failure(worker, leased, settlement.failure, settlement.at, settlement.next_at)
     return outcome
 
 
