@@ -28,8 +28,8 @@ from quarterjack.settings import Settings
 
 from docs.generators.commands import leaves
 from tests.support.api import document
+from tests.support.released import LINE, check_open
 
-RELEASE = "0.2"
 FOLDER = Path(__file__).parents[1] / "data" / "surface"
 _CONSTRUCT = Path(__file__).parents[2] / "infra" / "quarterjack.py"
 MODULES = ("quarterjack", "quarterjack.errors", "quarterjack.testing", "quarterjack.web")
@@ -226,8 +226,9 @@ def _references(value: Any) -> set[str]:
 def main() -> None:
     if sys.argv[1:] != ["--write"]:
         sys.exit(__doc__)
+    check_open()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{RELEASE}.json").write_text(_text(surface()) + "\n")
+    (FOLDER / f"{LINE}.json").write_text(_text(surface()) + "\n")
 
 
 def _text(value: Any, depth: int = 0) -> str:

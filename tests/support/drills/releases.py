@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import subprocess
 import sys
 import tarfile
@@ -11,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.drills.siege import Drill, Siege
+from tests.support.released import commits
 
 ROOT = Path(__file__).parents[3]
-KNOWN = ROOT / "tests" / "data" / "releases.json"  # by release, its commit
 _BETWEEN = 0.5  # seconds from process to process
 _MIXED = 4.0  # seconds in which half of the processes are of either release
 
@@ -21,7 +20,7 @@ _MIXED = 4.0  # seconds in which half of the processes are of either release
 @cache
 def _former() -> tuple[str, str]:
     """The latest release, and the path from which its processes import."""
-    release, commit = list(json.loads(KNOWN.read_text()).items())[-1]
+    release, commit = list(commits().items())[-1]
     folder = ROOT / "build" / "releases" / release
     packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit, "shared", "functions", "bench", "tests"],
                             check=True, capture_output=True).stdout  # fmt: skip

@@ -9,7 +9,7 @@ times that differ from run to run are those of a fixed story: only their shape i
 from __future__ import annotations
 
 from tests.support.forms.jobs import jobs
-from tests.support.forms.kept import FOLDER, RELEASE, as_stored, kept, kind_of, releases, shape, shapes
+from tests.support.forms.kept import FOLDER, as_stored, kept, kind_of, releases, shape, shapes
 from tests.support.forms.story import START, Story
 
-__all__ = ["FOLDER", "RELEASE", "START", "Story", "as_stored", "jobs", "kept", "kind_of", "releases", "shape", "shapes"]
+__all__ = ["FOLDER", "START", "Story", "as_stored", "jobs", "kept", "kind_of", "releases", "shape", "shapes"]

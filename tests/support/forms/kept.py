@@ -8,7 +8,6 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
-RELEASE = "0.2"
 FOLDER = Path(__file__).parents[2] / "data" / "forms"
 WORDS = {
     *("chain", "run", "watch", "resume", "backfill", "notice", "turn", "queue", "expect", "config", "lock", "dead"),

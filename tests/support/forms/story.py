@@ -40,9 +40,10 @@ from quarterjack.ticker.tick import tick
 from quarterjack.undertaker.bury import bury_one
 
 from tests.support.forms.jobs import jobs
-from tests.support.forms.kept import RELEASE, as_text, shape
+from tests.support.forms.kept import as_text, shape
 from tests.support.forms.waiting import begin_to_wait
 from tests.support.open_breakers import open_breaker
+from tests.support.released import LINE
 
 START = datetime(2036, 5, 4, 12, 0, tzinfo=UTC)  # what expires by it must not expire under a test
 PROFILE = TenantProfile(
@@ -188,7 +189,7 @@ class Story:
             name="w",
             kind=WorkerKind.PROCESS,
             host="h",
-            version=RELEASE,
+            version=LINE,
             app_version="1",
             queue="default",
             concurrency=1,
