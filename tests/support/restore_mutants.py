@@ -74,6 +74,12 @@ RESTORE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    if (run.revision, run.backfill) != (message.revision, message.backfill):",
     ),
     (
+        "a message of an earlier epoch waits for ever for a worker that knows its job",
+        "worker/admission/admit.py",
+        "    if run is not None and not is_same_claim(run, message.revision, message.backfill, message.fence):",
+        "    if False:",
+    ),
+    (
         "a letter of an earlier epoch buries a run",
         "undertaker/bury.py",
         "    if not is_same_claim(run, message.revision, message.backfill, message.fence):",

@@ -45,14 +45,28 @@ def test_a_message_of_before_does_not_expire_it() -> None:
     assert held.ref not in [message.run for message in shop.memory.messages()]
 
 
-def test_a_message_of_before_does_not_give_it_up() -> None:
+def test_a_message_of_before_whose_job_nobody_knows_goes() -> None:
     shop, held = a_held_fire()
     worker = make_worker(shop.memory.connect(), Registry(), shop.clock, wait=lambda seconds: None)
-    for _ in range(30):  # no worker knows its job
+    for _ in range(20):
         Hand(worker=worker).work()
         shop.clock.advance(timedelta(minutes=1))
+    assert held.ref not in [message.run for message in shop.memory.messages()]
     bury_all(shop.memory.connect(), shop.clock)
     assert row_of(shop, held) == held
+
+
+def test_a_message_of_before_does_not_give_it_up() -> None:
+    """Its payload has left the bucket: so a worker ends a run whose message is its own."""
+    shop, held = a_held_fire(payload={"text": "x" * 250_000})
+    services = shop.memory.connect()
+    revision = next(services.schedules.history(held.ref.owner))
+    services.payloads.remove([revision.definition.payload_ref or ""])
+    shop.harness.advance(minutes=5)
+    assert row_of(shop, held) == held
+    shop.scheduler.retry_run(str(held.ref))
+    shop.harness.advance(minutes=1)
+    assert row_of(shop, held).state is RunState.DEAD
 
 
 def test_a_message_of_before_in_the_dead_letter_queue_does_not_bury_it() -> None:

@@ -205,8 +205,7 @@ def _refuse(worker: WorkerContext, message: Message, refusal: Refusal) -> Outcom
     end: EndWords = {"now": now, "expires": worker.expires(now), "reason": refusal.reason}
     applied = ledger.move(message.run, refuse(to=refusal.to, revision=number, **end)).applied
     if not applied and refusal.beyond and refusal.to is RunState.CANCELLED:
-        transition = take_back(revision=number, instant=message.run.instant or 0, **end)
-        applied = ledger.move(message.run, transition).applied
+        applied = ledger.move(message.run, take_back(revision=number, instant=message.run.instant or 0, **end)).applied
     return Outcome.refused(refusal.reason, refusal.to) if applied else None
 
 
@@ -215,6 +214,8 @@ def unknown_job(worker: WorkerContext, received: ReceivedMessage, spec: RunSpec)
     message, now = received.message, worker.clock()
     since, again = message.unknown_since or now, now + UNKNOWN_DELAY
     run = None if now - since < PATIENCE else worker.services.ledger.read(message.run)
+    if run is not None and not is_same_claim(run, message.revision, message.backfill, message.fence):
+        return Outcome.refused("other_claim")
     if run is not None:
         since = max(since, run.created_at, run.not_before)
     if now - since < PATIENCE:
@@ -232,8 +233,7 @@ def without_payload(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
 
 
 def _payload_missing(worker: WorkerContext, ready: ReadyRun, problem: str) -> Outcome:
-    failure = Failure(kind="PayloadMissing", message=problem)
-    return given_up(worker, ready.received, "payload missing", failure)
+    return given_up(worker, ready.received, "payload missing", Failure(kind="PayloadMissing", message=problem))
 
 
 def payload_gone(worker: WorkerContext, ready: ReadyRun) -> Outcome | None:
