@@ -53,5 +53,6 @@ BROKEN = Drill(
     runbook="bad-deployment",
     act=_deploy_twice,
     procedure=_roll_back,
+    after=4.0,
     explains=frozenset({"asked to end"}),
 )

@@ -88,4 +88,6 @@ UNBURIED = Drill(
     runbook="unburied",
     act=_close_dead_letters,
     procedure=_start_undertaker,
+    before=4.0,
+    after=4.0,
 )
