@@ -349,9 +349,9 @@ MUTANTS = (
     ),
     Mutant(
         "dead without a verdict",
-        "worker/execution/settle.py",
-        "        worker.send_dead_letter(body, leased.run.fence, reason, settlement.failure)\n",
-        "        del body, reason\n",
+        "worker/execution/failed.py",
+        "        worker.send_dead_letter(leased.received.delivery.body, leased.run.fence, reason, failure)\n",
+        "        del reason\n",
     ),
     Mutant(
         "a success that nobody is told of",

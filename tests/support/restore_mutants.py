@@ -169,4 +169,16 @@ RESTORE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "    session.gate.check(INSTALLATION, session.caller, verb)\n",
         "",
     ),
+    (
+        "a tenant that only the archive knows is passed over",
+        "historian/archive.py",
+        "    found = {line.tenant for content in inbox for line in unpack(content)}\n",
+        "    found = set[str]()\n",
+    ),
+    (
+        "a submission again of a run that was restored without its payload is refused",
+        "owner/runs/submit.py",
+        "    if not is_known and existing.job == run.job:\n",
+        "    if False:\n",
+    ),
 )

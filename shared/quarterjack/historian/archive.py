@@ -28,6 +28,7 @@ from itertools import groupby
 from quarterjack.domain.history.archive_objects import (
     AFTER_ALL,
     INBOX,
+    TENANTS,
     RawLine,
     by_hour,
     hour_of_key,
@@ -39,6 +40,7 @@ from quarterjack.domain.history.archive_objects import (
     pack,
     pack_raw,
     span_of_inbox,
+    tenant_of_key,
     tenant_prefix,
     unpack,
     unpack_raw,
@@ -204,6 +206,18 @@ def read_archive(store: Archive, tenant: str, wanted: ArchiveFilter) -> Iterator
     for prefix, of_hour in groupby(merge(inbox, own), key=lambda found: found[0]):
         contents = _contents(store, prefix, [key for _, key in of_hour], wanted)
         yield from filter(wanted.matches, _merged(contents, tenant, prefix))
+
+
+def archived_tenants(store: Archive, since: int, until: int) -> set[str]:
+    """The tenants that may have transitions in ``[since, until)``: one listing for each that ever had one. Raises Unavailable."""
+    inbox = (content for key in _inbox(store, since, until) for content in store.get([key]) if content is not None)
+    found = {line.tenant for content in inbox for line in unpack(content)}
+    after = TENANTS
+    while (key := next(iter(store.keys(TENANTS, after=after, before=f"{TENANTS}{AFTER_ALL}")), None)) is not None:
+        tenant = tenant_of_key(key)
+        found.add(tenant)
+        after = tenant_prefix(tenant) + AFTER_ALL
+    return found
 
 
 def _inbox(store: Archive, since: int, until: int) -> Iterator[str]:

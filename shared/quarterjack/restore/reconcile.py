@@ -103,11 +103,7 @@ def _steps(restore: Restore, context: FireContext) -> Iterator[RestoreStep]:
     services = context.services
     heads = {head.owner: head for head in all_heads(services)}
     owners = sorted({*heads, *services.upkeep.revised()})
-    tenants = {owner.partition("/")[0] for owner in owners} | {
-        profile.tenant for profile in services.tenants.profiles()
-    }
-    tenants |= {run.ref.tenant for run in open_runs(services)}
-    known = known_runs({tenant for tenant in tenants if not tenant.startswith("~")}, restore, services)
+    known = known_runs(restore, services)
     yield from backfill_steps(list(heads.values()), context)
     yield from run_steps(restore, known, context)
     yield from schedule_steps(heads, owners, known, restore, context)

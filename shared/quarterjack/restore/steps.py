@@ -13,7 +13,7 @@ from quarterjack.domain.history.transition_line import TransitionLine
 from quarterjack.domain.names import RunRef
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import Conflict, Misconfigured
-from quarterjack.historian.archive import ArchiveFilter, read_archive
+from quarterjack.historian.archive import ArchiveFilter, archived_tenants, read_archive
 from quarterjack.ports.services import Services
 from quarterjack.restore.fates import latest
 from quarterjack.values import value
@@ -62,7 +62,7 @@ class Restore:
 Known = Mapping[RunRef, TransitionLine]  # the last transition of each run
 
 
-def known_runs(tenants: Collection[str], restore: Restore, services: Services) -> Known:
+def known_runs(restore: Restore, services: Services) -> Known:
     """The last transition that the archive has of each run, of those since the restored time. Raises Misconfigured, Unavailable."""
     store = services.archive
     if not store.is_on:
@@ -72,7 +72,7 @@ def known_runs(tenants: Collection[str], restore: Restore, services: Services) -
         )
     found: dict[RunRef, TransitionLine] = {}
     wanted = ArchiveFilter(since=restore.point - HOUR, until=restore.until + 1)
-    for tenant in sorted(tenants):
+    for tenant in sorted(archived_tenants(store, wanted.since, wanted.until)):
         for line in read_archive(store, tenant, wanted):
             found[line.ref] = latest(found.get(line.ref), line)
     return found

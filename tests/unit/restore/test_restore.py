@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from quarterjack import Scheduler
 from quarterjack.auditor.audit import audit
 from quarterjack.daemon.worker_shell import WorkerShell
 from quarterjack.domain.names import parse_run_id
@@ -334,3 +335,22 @@ def test_runs_of_which_the_archive_has_not_heard_for_long() -> None:
     shop.harness.advance(hours=20)
     assert (shop.starts[due], shop.starts[later], shop.starts[napping]) == (0, 1, 2)
     assert [str(run.ref) for run in shop.held()] == [due]
+
+
+def test_a_run_of_a_tenant_of_which_the_tables_know_nothing_does_not_start_again() -> None:
+    """It only ever submits, and whatever it had was lost: the archive alone has its name."""
+    shop = Restored()
+    shop.scheduler.create_schedule("often", "note", "*/5 * * * *")
+    shop.harness.advance(minutes=30)
+    cuts = shop.cuts(*[len(shop.journal.writes)] * len(TABLES))
+    others = Scheduler("acme", jobs=shop.jobs, services=shop.memory.connect(), clock=shop.clock)
+    run = others.submit("note", idempotency_key="order-7")
+    shop.harness.advance(minutes=10)
+    assert shop.starts[run.id] == 1
+    point = shop.lose(cuts)
+    shop.clock.advance(timedelta(minutes=1))
+    shop.restore(point)
+    others = Scheduler("acme", jobs=shop.jobs, services=shop.memory.connect(), clock=shop.clock)
+    again = others.submit("note", idempotency_key="order-7")
+    shop.harness.advance(minutes=10)
+    assert (again.id, again.state, shop.starts[run.id]) == (run.id, RunState.SUCCEEDED, 1)

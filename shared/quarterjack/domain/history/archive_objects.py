@@ -32,6 +32,7 @@ from quarterjack.errors import InvalidInput, Unreadable
 
 ARCHIVE = "archive"
 INBOX = f"{ARCHIVE}/inbox/"
+TENANTS = f"{ARCHIVE}/tenant="  # before the name of a tenant, in the keys of its objects
 SUFFIX = ".jsonl.gz"
 AFTER_ALL = "~"  # sorts after every character of a key
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -68,7 +69,12 @@ def span_of_inbox(key: str) -> tuple[int, int] | None:
 
 
 def tenant_prefix(tenant: str) -> str:
-    return f"{ARCHIVE}/tenant={tenant}/"
+    return f"{TENANTS}{tenant}/"
+
+
+def tenant_of_key(key: str) -> str:
+    """The tenant whose transitions an object has."""
+    return key.removeprefix(TENANTS).partition("/")[0]
 
 
 def hour_prefix(tenant: str, at: int) -> str:

@@ -74,7 +74,13 @@ def submit(
 
 
 def same_run(existing: RunRow, run: RunRow, same_time: SameTime) -> RunRow:
-    """The run that has the key of ``run``. Raises KeyReused if it is another one."""
+    """The run that has the key of ``run``. Raises KeyReused if it is another one.
+
+    Of a one-off whose row was lost and restored from the archive only the job is known.
+    """
+    is_known = not run.ref.is_one_off or existing.payload or existing.payload_ref or existing.payload_beside
+    if not is_known and existing.job == run.job:
+        return existing
     compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
     other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
     if not is_same_content(existing.payload_ref, run.payload_ref):
