@@ -148,9 +148,9 @@ def cancel(shell: Shell, run_id: RunId) -> None:
     shell.show(shell.scheduler.cancel_run(run_id))
 
 
-def _show_begun(shell: Shell, run: Run) -> None:
-    shell.show(run)
-    shell.remark(f"`quarterjack pipelines show '{run.id}'` shows its tasks")
+def _show_begun(shell: Shell, begun: Run) -> None:
+    shell.show(begun)
+    shell.remark(f"`quarterjack pipelines show '{begun.id}'` shows its tasks")
 
 
 def _read(shell: Shell, name: str) -> Schedule:
