@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import tarfile
 from functools import cache
-from pathlib import Path
 
 from tests.support.drills.siege import Drill, Siege
-from tests.support.released import commits
+from tests.support.released import ROOT, checked_out, path_of
 
-ROOT = Path(__file__).parents[3]
 _BETWEEN = 0.5  # seconds from process to process
 _MIXED = 4.0  # seconds in which half of the processes are of either release
 
 
 @cache
-def _former() -> tuple[str, str]:
-    """The latest release, and the path from which its processes import."""
-    release, commit = list(commits().items())[-1]
-    folder = ROOT / "build" / "releases" / release
-    packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit, "shared", "functions", "bench", "tests"],
-                            check=True, capture_output=True).stdout  # fmt: skip
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
-    path = f"{folder / 'shared'}:{folder}"
+def _former() -> str:
+    """The path from which processes of the latest release import."""
+    folder = checked_out()
     asked = [sys.executable, "-P", "-c", "import quarterjack, bench; print(quarterjack.__file__, bench.__path__[0])"]
-    found = subprocess.run(asked, check=True, capture_output=True, text=True, env={"PYTHONPATH": path}).stdout
+    environ = {"PYTHONPATH": path_of(folder)}
+    found = subprocess.run(asked, check=True, capture_output=True, text=True, env=environ).stdout
     assert all(one.startswith(str(folder)) for one in found.split()), found
-    return release, path
+    return environ["PYTHONPATH"]
 
 
 def _begin(siege: Siege) -> None:
     """The installation runs the former release."""
     for name in siege.troupe.names:
-        siege.environ[name] = siege.environ[name] | {"PYTHONPATH": _former()[1]}
+        siege.environ[name] = siege.environ[name] | {"PYTHONPATH": _former()}
 
 
 def _deploy(siege: Siege, path: str) -> None:
@@ -51,14 +42,13 @@ def _deploy(siege: Siege, path: str) -> None:
 
 def _upgrade(siege: Siege) -> None:
     siege.type("cdk deploy")
-    _deploy(siege, f"{ROOT / 'shared'}:{ROOT}")
+    _deploy(siege, path_of(ROOT))
     siege.go_on(_MIXED)
 
 
 def _roll_back(siege: Siege) -> None:
-    siege.say(f"back to {_former()[0]}")
     siege.type("cdk deploy")
-    _deploy(siege, _former()[1])
+    _deploy(siege, _former())
 
 
 UPGRADED = Drill(
