@@ -89,9 +89,8 @@ def decide(graph: Graph, marks: Mapping[int, str]) -> NextTasks:
     }
     halted = graph.halts and End.FAILED in ends.values()
     start, close = list[int](), list[int]()
-    causes = dict(
-        ends
-    )  # with FAILED for a task that never starts because one failed above it, and without one of which that is open
+    # As ``ends``, but FAILED for a task that never starts because one above it failed; without tasks of which that is open.
+    causes = dict(ends)
     for number, before in enumerate(graph.edges, 1):  # each behind those it comes after
         if number in ends:
             continue
