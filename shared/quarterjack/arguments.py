@@ -9,6 +9,7 @@ from typing import Any
 from quarterjack.domain.names import check_whole, is_text
 from quarterjack.domain.payload import (
     MAX_DEPTH,
+    MAX_RUN_TAGS,
     DuplicateKey,
     TypedPayload,
     check_keys,
@@ -17,6 +18,7 @@ from quarterjack.domain.payload import (
     json_text,
     parse_json,
     size,
+    text_of_tags,
 )
 from quarterjack.domain.times import DAY, SECOND, to_ms
 from quarterjack.errors import InvalidInput
@@ -122,6 +124,16 @@ def checked_tags(tags: object) -> dict[str, str]:
             remedy = f"use str of 1 to {MAX_TAG} characters"
             raise InvalidInput("tags", {key: value}, "is not a pair of short texts", remedy)
     return dict(tags)
+
+
+def checked_run_tags(tags: object) -> dict[str, str]:
+    """Tags of a run. Raises InvalidInput."""
+    found = checked_tags(tags)
+    length = size(text_of_tags(found) or "")
+    if length > MAX_RUN_TAGS:
+        problem = f"take {length:,} bytes as JSON"
+        raise InvalidInput("tags", found, problem, f"use {MAX_RUN_TAGS:,} bytes at most, or the payload")
+    return found
 
 
 def checked_limit(limit: object, most: int = 1_000, field: str = "limit") -> int:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LINE = "0.2"  # of the present code: the line whose forms and surface are compared with it
+LINE = "0.3"  # of the present code: the line whose forms and surface are compared with it
 _KNOWN = Path(__file__).parents[1] / "data" / "releases.json"
 
 

@@ -47,6 +47,7 @@ ClientToken = Annotated[
     str | None, typer.Option(help="Token of the call: a repeated call with the same token changes nothing.")
 ]
 Key = Annotated[str | None, typer.Option(help="Idempotency key: the same key returns the same run.")]
+RunTags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the run, key=value. Repeatable.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse a job that no worker has published, instead of a warning.")
 ]
@@ -73,6 +74,21 @@ def read_payload(text: str) -> Any:
 def payload_of(text: str | None) -> dict[str, Any]:
     """The payload as a keyword of the SDK; none if it was not given."""
     return {} if text is None else {"payload": read_payload(text)}
+
+
+def read_tags(pairs: Iterable[str]) -> dict[str, str]:
+    """``key=value`` pairs. Raises InvalidInput."""
+    tags = {}
+    for pair in pairs:
+        key, equals, tags[key] = pair.partition("=")
+        if not equals:
+            raise InvalidInput("tags", pair, "has no value", "write key=value")
+    return tags
+
+
+def tags_given(pairs: Iterable[str] | None) -> dict[str, Any]:
+    """The argument ``tags`` of a run, if there are some."""
+    return {"tags": read_tags(pairs)} if pairs else {}
 
 
 def tag_of(text: str) -> tuple[str, str] | str:

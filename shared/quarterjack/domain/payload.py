@@ -220,3 +220,31 @@ class FittedPayload(Protocol):
 
     def masking(self, redact: Redact) -> Redact:
         """With the fields that the schema has as ``writeOnly``."""
+
+
+# Tags of runs.
+
+MAX_RUN_TAGS = 1_000  # bytes of a run's own tags as JSON: each update of its row bills them
+
+
+def text_of_tags(tags: Mapping[str, str]) -> str | None:
+    """Tags as a row has them; equal tags are equal texts."""
+    return json_text(dict(tags), sort_keys=True) if tags else None
+
+
+def tags_of(text: str | None) -> Mapping[str, str]:
+    """The reverse. Raises ValueError for a text that is none of tags."""
+    found = {} if text is None else json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("tags are no object of texts")
+    return found
+
+
+def fitting_tags(*several: Mapping[str, str]) -> Mapping[str, str]:
+    """The first of several tags of each key, in their order, as far as they fit into a row."""
+    kept: dict[str, str] = {}
+    for key, value in (pair for tags in several for pair in tags.items()):
+        more = {key: value, **kept}
+        if size(text_of_tags(more) or "") <= MAX_RUN_TAGS:
+            kept = more
+    return kept

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from quarterjack.domain.names import RunRef
+from quarterjack.domain.payload import tags_of
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import DAY, SECOND, stamp
 from quarterjack.values import value
@@ -134,6 +135,7 @@ class RunRow:
     parked_at: int | None = None  # UTC ms at which that wait began
     asked: str | None = None  # JSON text: the latest requests of its job: see ``state.waits.asked``
     asked_before: int = 0  # the number of earlier requests, which lie beside the row
+    tags: str | None = None  # its own, beside those of its schedule: JSON text of an object
 
     @property
     def is_terminal(self) -> bool:
@@ -167,6 +169,11 @@ class RunRow:
         An end is dated by it: a row neither ends before it began nor expires too early.
         """
         return max(now, self.created_at, self.started_at or 0, self.leased_at or 0)
+
+    @property
+    def own_tags(self) -> Mapping[str, str]:
+        """Its own tags by key."""
+        return tags_of(self.tags)
 
     @property
     def waits_since(self) -> int:

@@ -85,11 +85,13 @@ def _parts(entries: Sequence[HistoryEntry]) -> Iterator[list[HistoryEntry]]:
 
 
 def tagged(entries: Sequence[HistoryEntry], services: Services, now: int) -> list[HistoryEntry]:
-    """The entries with the tags that their schedules have, as of some minutes ago at the most. Withdrawals need none."""
+    """The entries also with the tags that their schedules have, as of some minutes ago at the most. Withdrawals need none."""
     names = dict.fromkeys(_schedule_of(entry) for entry in entries if _is_tagged(entry))
     tags = _tags_of(names, services, now) if names else {}
     return [
-        replace(entry, tags=tags[_schedule_of(entry)]) if _is_tagged(entry) and tags[_schedule_of(entry)] else entry
+        replace(entry, tags={**tags[_schedule_of(entry)], **entry.tags})
+        if _is_tagged(entry) and tags[_schedule_of(entry)]
+        else entry
         for entry in entries
     ]
 

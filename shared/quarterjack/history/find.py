@@ -16,6 +16,7 @@ from itertools import groupby, islice
 
 from quarterjack.domain.history.entry import Book, HistoryEntry, RunKind, kind_of
 from quarterjack.domain.names import check_tenant, schedule_owner
+from quarterjack.domain.payload import text_of_tags
 from quarterjack.domain.run import TERMINAL, Failure, RunRow, RunState
 from quarterjack.domain.times import DAY
 from quarterjack.history.read import PageBudget, Position, Reading, parse_position
@@ -23,6 +24,7 @@ from quarterjack.ports.services import Services
 from quarterjack.state.history.entries import is_open
 from quarterjack.state.history.search import Search
 from quarterjack.stores.history.pages import ReadMeter
+from quarterjack.values import replace
 
 WAITED = DAY  # ms: the fires of a schedule that have not ended are read from the ledger as far back first; older ones after all others
 _MOST = 50  # rows of the ledger that are read at a time: of 4 KB and less each, they cost 50 units at the most
@@ -236,7 +238,8 @@ class Finder:
     def _take(self, run: RunRow, tags: Mapping[str, str]) -> None:
         """Add a run that was read from the ledger, if it has not ended and is still what is searched."""
         if not run.is_terminal and self._spec.search.wants_run(run, tags):
-            self._runs.append((run, kind_of(run)))
+            known = replace(run, tags=text_of_tags({**tags, **run.own_tags})) if tags else run
+            self._runs.append((known, kind_of(run)))
 
     def _ended(self, tenant: str, cursor: str) -> str | None:
         spec = self._spec
@@ -288,4 +291,5 @@ def row_of(entry: HistoryEntry) -> RunRow:
         app_version=entry.app_version,
         skipped=entry.skipped,
         skipped_until=entry.skipped_until,
+        tags=text_of_tags(entry.tags),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,6 +86,7 @@ class BackfillMethods(SchedulerBase):
         payload: Any = UNSET,
         current: bool = False,
         allow_repeat: bool = False,
+        tags: Mapping[str, str] | None = None,
         dry_run: bool = True,
         expected_revision: int | Schedule | None = None,
         client_token: str | None = None,
@@ -97,6 +98,7 @@ class BackfillMethods(SchedulerBase):
         Each fire has the definition of the revision that was active at its time, or was paused then; with ``current=True`` all fires
         have the current definition, also fires before the schedule existed: an instant that it moves to another time than an earlier
         definition (its expression, ``window`` or ``jitter`` was changed) is another fire. ``payload`` replaces their payload.
+        Each run has the tags of the schedule, and ``tags``.
         ``order`` is "oldest" or "newest".
         Fires older than the ledger's retention may have run already: they are refused without ``allow_repeat=True``.
         An interval has at most 1,000,000 fires. With a ``client_token`` a second call within 24 hours returns what the first one started.
@@ -112,6 +114,7 @@ class BackfillMethods(SchedulerBase):
             current=check_flag("current", current),
             allow_repeat=check_flag("allow_repeat", allow_repeat),
         )
+        labels = self._run_tags(tags)
         if spec.start >= spec.end:
             raise InvalidInput("end", str(end), f"is not later than start={start}", "give an end after the start")
         if spec.end > self.session.clock():
@@ -132,7 +135,9 @@ class BackfillMethods(SchedulerBase):
             return backfill_view(planned, there=existing.total(), reasons=reasons)
         self._take(RateWord.RUNS)
         text, ref = (None, None) if payload is UNSET else self._pending(payload).store(ROW_PAYLOAD, planned.owner)
-        return backfill_view(control.start(replace(planned, payload=text, payload_ref=ref), self._context, token))
+        return backfill_view(
+            control.start(replace(planned, payload=text, payload_ref=ref, tags=labels), self._context, token)
+        )
 
     def _check_backfilled(self, planned: StoredBackfill, definitions: BackfillMover, payload: Any) -> None:
         """Check the payload for the job of each definition, or each definition's own. Raises InvalidInput."""

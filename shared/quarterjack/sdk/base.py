@@ -8,10 +8,11 @@ from copy import copy
 from functools import partial
 from typing import Any, Self
 
-from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text
+from quarterjack.arguments import MAX_DESCRIPTION, checked_run_tags, checked_tags, checked_text
 from quarterjack.clock import system_clock
 from quarterjack.domain.names import check_flag, check_name, check_tenant, is_builtin
 from quarterjack.domain.options import OnTaskFailure, Options
+from quarterjack.domain.payload import text_of_tags
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.schedule import Definition, Head
 from quarterjack.domain.tenants.caller import Via, ViaWord
@@ -133,11 +134,15 @@ class SchedulerBase(Connected):
         refuse_secrets(field, lambda: text, self.tenant)
         return text
 
-    def _tags(self, tags: object) -> dict[str, str]:
+    def _tags(self, tags: object, checked: Callable[[object], dict[str, str]] = checked_tags) -> dict[str, str]:
         """Tags that will be stored. Raises InvalidInput."""
-        found = checked_tags(tags)
+        found = checked(tags)
         refuse_secrets("tags", lambda: found, self.tenant)
         return found
+
+    def _run_tags(self, tags: object) -> str | None:
+        """Tags of a run as its row has them; None: none were given. Raises InvalidInput."""
+        return None if tags is None else text_of_tags(self._tags(tags, checked_run_tags))
 
     def _checked(self, job: str, payload: Any) -> PendingPayload:
         """A new payload for a job, checked as far as this process knows that. Raises InvalidInput."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -70,25 +70,31 @@ class DeadRunMethods(SchedulerBase):
         return Page(items=items, cursor=listing.next(reached), searched_to=searched)
 
     def replay_run(
-        self, run_id: str, *, payload: Any = UNSET, idempotency_key: str | None = None, as_it_was: bool = False
+        self,
+        run_id: str,
+        *,
+        payload: Any = UNSET,
+        tags: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        as_it_was: bool = False,
     ) -> Run:
         """Repeat an ended run as a new one-off with the same job, payload, policies and ``ctx.scheduled_at``, also if its
         schedule has changed or was deleted.
 
         ``payload`` replaces the original's. The new run gets the application version that new runs get, or with ``as_it_was`` that of
-        the original. With an ``idempotency_key`` a second call returns the same replay. The new run's
-        ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has not ended), AlreadyExists (the key
-        has another run), Unavailable.
+        the original; its tags are ``tags`` and those of the original and its schedule. With an ``idempotency_key`` a second call
+        returns the same replay. The new run's ``replay_of`` is the id of the old one. Raises InvalidInput, NotFound, Conflict (it has
+        not ended), AlreadyExists (the key has another run), Unavailable.
         """
         self._access.check_some(Verb.REPLAY, what=f"run {shorten(run_id, 300)}")
         key = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
-        keeps = check_flag("as_it_was", as_it_was)
+        keeps, labels = check_flag("as_it_was", as_it_was), self._run_tags(tags)
         original = self._access.read_run(run_id, Verb.REPLAY)
         stored = self._replacement(payload, original.job)
         again, check = one_off_ref(self.tenant, key), self._check_replay(payload)
         self._take(RateWord.RUNS)
         return self._access.run_view(
-            replay(original, again, self._context, payload=stored, check=check, as_it_was=keeps)
+            replay(original, again, self._context, payload=stored, check=check, as_it_was=keeps, tags=labels)
         )
 
     def redrive(

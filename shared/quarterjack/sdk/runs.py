@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,10 +40,13 @@ class RunMethods(SchedulerBase):
         *,
         payload: Any = UNSET,
         priority: PriorityWord | None = None,
+        tags: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         expected_revision: int | Schedule | None = None,
     ) -> Run:
         """Run a schedule now, independent of its expression, with this ``payload`` and ``priority`` or those of the schedule.
+
+        Its tags are those of the schedule, and ``tags``.
 
         The run has an id of its own, which no fire has. A paused or completed schedule can be triggered; a later pause or delete
         cancels the run unless it has started. With an ``idempotency_key`` a second call returns the same run, as long as the
@@ -54,6 +57,7 @@ class RunMethods(SchedulerBase):
         permit = self._access.head_check(Verb.TRIGGER, name)
         call = self._call("trigger", permit, name, expected_revision, None)
         own = overrides(priority=priority)
+        labels = self._run_tags(tags)
         check_priority(own.priority, self.tenant, self.session.services, self.session.clock())
         pending = None if payload is UNSET else self._pending(payload)
 
@@ -66,7 +70,9 @@ class RunMethods(SchedulerBase):
             self._take(RateWord.RUNS)
             return None if pending is None else pending.of_run
 
-        spec = submitting.TriggerSpec(token=uuid.uuid4().hex, key=key, payload=checked, overrides=own.encode())
+        spec = submitting.TriggerSpec(
+            token=uuid.uuid4().hex, key=key, payload=checked, overrides=own.encode(), tags=labels
+        )
         return self._access.run_view(submitting.trigger(call, spec, self._context))
 
     def skip_next(
@@ -105,8 +111,16 @@ class RunMethods(SchedulerBase):
             result = self._stored(str(run.result_ref))
         payload = None if run.payload_ref is None or not may_see else self._stored(run.payload_ref)
         waits = self._checks.waits_because(run.job) if run.state in WAITING else None
+        name = run.ref.schedule
+        head = None if name is None else self.session.services.schedules.head(self.tenant, name)
         return self._access.run_view(
-            run, now=self.session.clock(), payload=payload, result=result, beside=beside, waits_because=waits
+            run,
+            now=self.session.clock(),
+            payload=payload,
+            result=result,
+            beside=beside,
+            waits_because=waits,
+            tags={} if head is None else head.tags,
         )
 
     def _stored(self, key: str) -> str | None:

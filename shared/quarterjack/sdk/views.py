@@ -18,6 +18,7 @@ from quarterjack.state.waits.park import signal_of
 from quarterjack.state.waits.terms import terms_of
 
 _T = TypeVar("_T")
+NO_TAGS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,9 @@ class Run:
     parent: str | None = None  # id of the run whose job submitted it with ctx.submit, or that starts after its batch
     unique: str | None = None  # the unique key that it was submitted with
     app_version: str | None = None  # the application version that it is assigned to
+    tags: Mapping[str, str] = field(
+        default_factory=dict
+    )  # its own; in get_run and in the history also those of its schedule
     cancel_requested: bool = False  # its owner asked for its cancellation
     replay_of: str | None = None  # id of the run that this one repeats
     actor: str | None = (
@@ -206,10 +210,12 @@ def run_view(
     kind: RunKind | None = None,
     waits_because: str | None = None,
     masked: bool = False,
+    tags: Mapping[str, str] = NO_TAGS,
 ) -> Run:
     """The public form of a ledger row, with payload, result and rows ``beside`` it if they were read. Raises Unreadable.
 
-    ``now`` (UTC ms; None: not asked) decides whether its worker has vanished; ``kind`` is known where the row does not tell it.
+    ``now`` (UTC ms; None: not asked) decides whether its worker has vanished; ``kind`` is known where the row does not tell it;
+    ``tags`` are those of its schedule.
     """
     siblings, failure = beside or SiblingRows(), run.failure
     holds_lease = run.state is RunState.RUNNING and run.lease_until is not None
@@ -221,6 +227,7 @@ def run_view(
             id=str(run.ref),
             tenant=run.ref.tenant,
             kind=kind or kind_of(run),
+            tags={**tags, **run.own_tags},
             waits_because=waits_because,
             masked=masked,
             schedule=run.ref.schedule,

@@ -82,6 +82,7 @@ class StoredBackfill:
     payload: str | None = None  # JSON text for every run, instead of its definition's; or
     payload_ref: str | None = None  # its key in the bucket
     allow_repeat: bool = False  # whether fires are claimed that are older than the ledger remembers
+    tags: str | None = None  # of every run: JSON text of an object
 
     state: BackfillState = BackfillState.RUNNING
     reason: str | None = None  # why it is in this state
@@ -230,6 +231,7 @@ def claim_of(
         created_at=now,
         payload=backfill.payload,
         payload_ref=backfill.payload_ref,
+        tags=backfill.tags,
         backfill=backfill.id,
         defined_by=defined_by,
         app_version=versions.assigned(str(ref)),

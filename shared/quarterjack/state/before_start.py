@@ -29,7 +29,13 @@ from quarterjack.state.transition import (
 )
 
 UNSERVED = "waits for a worker of version "  # and its name: the reason of a run whose application version has no worker
-OF_BACKFILL = ("backfill", "defined_by", "payload", "payload_ref")  # attributes that only a backfill's claim sets
+OF_BACKFILL = (
+    "backfill",
+    "defined_by",
+    "payload",
+    "payload_ref",
+    "tags",
+)  # attributes that only a backfill's claim sets
 OF_ORDER = (
     "due",
     "not_before",
@@ -38,6 +44,7 @@ OF_ORDER = (
     "overrides",
     "queue",
     "actor",
+    "tags",
 )  # what a submission says of its run
 _NOT_ENDED: Mapping[str, Change] = dict.fromkeys(("reason", "ended_at", "ttl", "unstarted", "turn_waited_since"))
 

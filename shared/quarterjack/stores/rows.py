@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from quarterjack.domain.message import GARBAGE, check_schema, unreadable
 from quarterjack.domain.names import RunRef
+from quarterjack.domain.payload import tags_of
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import (
     AgendaEntry,
@@ -54,7 +55,7 @@ _NUMBERS = (
 _TEXTS = (
     *("job", "lease_token", "reason", "payload", "payload_ref", "overrides", "worker"),
     *("result", "result_ref", "stage", "replay_of", "timezone", "backfill", "queue", "act", "actor"),
-    *("parent", "awaits", "asked", "unique", "app_version"),
+    *("parent", "awaits", "asked", "unique", "app_version", "tags"),
 )
 _PLAIN = frozenset((*_NUMBERS, *_TEXTS))
 
@@ -141,6 +142,7 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
     fields = {name: row[name] for name in _TYPES.keys() & row.keys()}
     if [*map(type, fields.values())] != [*map(_TYPES.get, fields)]:
         raise TypeError("an attribute is not of its type")
+    tags_of(fields.get("tags"))
     failure = None
     if "error_type" in row:
         failure = Failure(kind=row["error_type"], message=row.get("error", ""), code=row.get("error_code"))

@@ -12,7 +12,7 @@ from fastapi import Depends, Header, Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from quarterjack.apply import schema
-from quarterjack.arguments import FURTHEST
+from quarterjack.arguments import FURTHEST, MAX_TAG, MAX_TAGS
 from quarterjack.domain.names import integral
 from quarterjack.domain.schedule import Declaration
 from quarterjack.domain.tenants.app_versions import VERSION_PATTERN
@@ -57,6 +57,10 @@ Seconds = Annotated[float, Field(strict=True)]
 VersionName = Annotated[str, Field(pattern=f"^{VERSION_PATTERN}$", examples=["2.4.1"])]
 LONGEST_DELAY = FURTHEST // SECOND
 Payload = Annotated[Any, Field(description="any JSON value up to 256 KB, with at most 64 levels")]
+RunTags = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=MAX_TAG)], Annotated[str, Field(max_length=MAX_TAG)]],
+    Field(max_length=MAX_TAGS),
+]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS, description="most items of the page")]
 
 

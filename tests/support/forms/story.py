@@ -104,13 +104,15 @@ class Story:
         owner.create_schedule("late", "work", "* * * * *", catch_up="latest", catch_up_window=60)
         owner.trigger("daily", idempotency_key="k1")
         owner.submit("fails", {"text": "x" * 500})
-        owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600)
+        owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600, tags={"customer": "42"})
         owner.submit("vanishes")
         owner.submit("work", delay=90_000, priority="low")
         begin_to_wait(owner, self.jobs)
         self.live(minutes=4)
         begin = START + timedelta(minutes=1)
-        owner.backfill("late", begin, begin + timedelta(minutes=1), dry_run=False, concurrency=1, current=True)
+        owner.backfill(
+            "late", begin, begin + timedelta(minutes=1), dry_run=False, concurrency=1, current=True, tags={"a": "b"}
+        )
         self.clock.advance(timedelta(minutes=30))
         self.live(minutes=1)
         owner.skip_next("daily")

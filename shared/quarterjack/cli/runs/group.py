@@ -8,7 +8,19 @@ from typing import Annotated, Any, cast
 import typer
 
 from quarterjack.cli.exits import code_of_run
-from quarterjack.cli.parameters import DryRun, Key, Payload, RunId, Strict, Yes, matching, payload_of, read_payload
+from quarterjack.cli.parameters import (
+    DryRun,
+    Key,
+    Payload,
+    RunId,
+    RunTags,
+    Strict,
+    Yes,
+    matching,
+    payload_of,
+    read_payload,
+    tags_given,
+)
 from quarterjack.cli.runs.answers import complete, fail, heartbeat, links, make_link, revoke_link, signal
 from quarterjack.cli.runs.batches import submit_all
 from quarterjack.cli.runs.history import print_transition
@@ -54,6 +66,7 @@ def submit(
     start: Annotated[str | None, typer.Option(help="Start mode instead of the job's: prompt or exact.")] = None,
     priority: Annotated[str | None, typer.Option(help="Priority instead of the job's: high, normal or low.")] = None,
     max_attempts: Annotated[int | None, typer.Option(help="Maximum number of attempts instead of the job's.")] = None,
+    tags: RunTags = None,
     *,
     strict: Strict = False,
 ) -> None:
@@ -73,6 +86,7 @@ def submit(
         start=cast(Any, start),
         priority=cast(Any, priority),
         retry=None if max_attempts is None else Retry(max_attempts=max_attempts),
+        **tags_given(tags),
     )
     shell.show(run)
 
@@ -153,12 +167,13 @@ def replay(
     shell: Shell,
     run_id: RunId,
     payload: Payload = None,
+    tags: RunTags = None,
     key: Key = None,
     *,
     as_it_was: Annotated[bool, typer.Option("--as-it-was", help="Keep the application version of the run.")] = False,
 ) -> None:
     """Repeat an ended run as a new run with the same job, payload and scheduled time, also if its schedule has changed."""
-    given = payload_of(payload)
+    given = payload_of(payload) | tags_given(tags)
     shell.show(shell.scheduler.replay_run(run_id, idempotency_key=key, as_it_was=as_it_was, **given))
 
 

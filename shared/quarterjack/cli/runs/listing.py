@@ -79,7 +79,9 @@ def list_(
     ] = None,
     job: Annotated[str | None, typer.Option(help="Only runs of this job.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Only runs of schedules with this name prefix.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only runs of schedules with this tag: key=value, or key.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="Only runs with this tag, their own or their schedule's: key=value, or key.")
+    ] = None,
     error_type: Annotated[
         str | None, typer.Option(help="Only runs whose last failure has this class, e.g. ValueError.")
     ] = None,

@@ -16,9 +16,11 @@ from quarterjack.cli.parameters import (
     Limit,
     Name,
     Payload,
+    RunTags,
     Yes,
     matching,
     payload_of,
+    tags_given,
 )
 from quarterjack.cli.shell import Shell, stop_on_signals
 from quarterjack.cli.tables import Column
@@ -67,6 +69,7 @@ def start(
     order: Annotated[str, typer.Option(help="Order of the fires: oldest or newest first.")] = "oldest",
     concurrency: Annotated[int, typer.Option(help="Maximum number of concurrent runs, 1 to 100.")] = 10,
     payload: Payload = None,
+    tags: RunTags = None,
     expected_revision: ExpectedRevision = None,
     client_token: ClientToken = None,
     *,
@@ -81,7 +84,12 @@ def start(
 ) -> None:
     """Run the fires of a span that have no run yet. It prints their number and asks first; then the workers run them."""
     how: dict[str, Any] = {"order": order, "concurrency": concurrency, "current": current, "allow_repeat": allow_repeat}
-    how |= {"expected_revision": expected_revision, "client_token": client_token, **payload_of(payload)}
+    how |= {
+        "expected_revision": expected_revision,
+        "client_token": client_token,
+        **payload_of(payload),
+        **tags_given(tags),
+    }
     planned = shell.scheduler.backfill(name, begin, end, **how, dry_run=True)
     missing = planned.total - (planned.there or 0)
     planned = replace(planned, why_nothing=[shell.words.text(reason) for reason in planned.why_nothing])

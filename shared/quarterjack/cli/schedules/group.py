@@ -19,14 +19,17 @@ from quarterjack.cli.parameters import (
     Name,
     Payload,
     Reason,
+    RunTags,
     Strict,
     Yes,
     matching,
     payload_of,
+    read_tags,
+    tags_given,
 )
 from quarterjack.cli.runs.history import as_record, list_days
 from quarterjack.cli.schedules import backfills
-from quarterjack.cli.schedules.options import parse_options, read_tags, with_filters, with_schedule_options
+from quarterjack.cli.schedules.options import parse_options, with_filters, with_schedule_options
 from quarterjack.cli.schedules.preview import of_schedule
 from quarterjack.cli.schedules.showing import (
     FAILING,
@@ -214,11 +217,13 @@ def trigger(
     priority: Annotated[
         str | None, typer.Option(help="Priority instead of the schedule's: high, normal or low.")
     ] = None,
+    tags: RunTags = None,
     key: Key = None,
     expected_revision: ExpectedRevision = None,
 ) -> None:
     """Run a schedule now, independent of its expression."""
     given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload)}
+    given |= tags_given(tags)
     shell.show(shell.scheduler.trigger(name, priority=cast(Any, priority), **given))
 
 

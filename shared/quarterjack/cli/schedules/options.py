@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from quarterjack.cli.parameters import Command, option, payload_of, with_parameters
+from quarterjack.cli.parameters import Command, option, payload_of, read_tags, with_parameters
 from quarterjack.cli.typed import COMING, PAST, Duration, Seconds, TypedTime
 from quarterjack.domain.options import OptionWords
 from quarterjack.domain.policies import Retry
@@ -203,16 +203,6 @@ def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = Non
     if "tags" in given:
         given["tags"] = read_tags(given["tags"])
     return ParsedOptions(given | payload_of(given.get("payload")) | _unset(unset or ()), rule)
-
-
-def read_tags(pairs: Iterable[str]) -> dict[str, str]:
-    """``key=value`` pairs."""
-    tags = {}
-    for pair in pairs:
-        key, equals, tags[key] = pair.partition("=")
-        if not equals:
-            raise InvalidInput("tags", pair, "has no value", "write key=value")
-    return tags
 
 
 def _unset(names: Iterable[str]) -> dict[str, None]:

@@ -61,7 +61,9 @@ class HistoryEntry:
     app_version: str | None = None  # application version that it is assigned to
     skipped: int | None = None  # the row of a gap: number of missed fires
     skipped_until: int | None = None  # the same: UTC ms of the last of them
-    tags: Mapping[str, str] = field(default_factory=dict)  # of its schedule, as of when the entry was written
+    tags: Mapping[str, str] = field(
+        default_factory=dict
+    )  # its own, and those of its schedule as of when the entry was written
 
     @property
     def schedule(self) -> str | None:

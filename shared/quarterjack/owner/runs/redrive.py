@@ -11,7 +11,7 @@ from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.dead_run import DeadRunRow, dead_run_row
 from quarterjack.domain.message import INLINE_PAYLOAD
 from quarterjack.domain.names import PIPELINE, RunRef, one_off_ref
-from quarterjack.domain.payload import size
+from quarterjack.domain.payload import fitting_tags, size, tags_of, text_of_tags
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.errors import AlreadyExists, Conflict, KeyReused, NotFound, QuarterjackError, Throttled, Unavailable
@@ -36,16 +36,18 @@ def replay(
     check: Check = lambda run: None,
     act: AuditAct = AuditAct.REPLAY,
     as_it_was: bool = False,
+    tags: str | None = None,
 ) -> RunRow:
     """Submit the replay of a run under ``ref``; if ``ref`` is that replay already, returns it.
 
     ``payload`` (JSON text) replaces the original's; ``check`` gets the new run before anything is written; ``as_it_was``: it keeps the
-    application version.
+    application version; ``tags`` (JSON text) are added to those that it keeps.
 
     Raises what ``check`` raises, Conflict for a run that has not ended, NotFound if its payload has left
     the ledger, AlreadyExists if ``ref`` is another run, Unavailable.
     """
     planned = plan(original, ref, context, payload=payload, check=check)
+    planned = replace(planned, tags=_tags_of(original, tags, context))
     wanted = _with_own_payload(replace(planned, app_version=original.app_version) if as_it_was else planned, context)
     audit = audit_entry(act, str(original.ref), context, replay=str(ref))
     run = submit(replace(wanted, actor=audit.actor), context, same_time=SameTime.ANY, audit=audit)
@@ -60,6 +62,13 @@ def _with_own_payload(run: RunRow, context: FireContext) -> RunRow:
     if text is None or (run.payload_ref is None and size(text) <= INLINE_PAYLOAD):
         return run
     return replace(run, payload=None, payload_ref=put_payload(run.ref, text, context))
+
+
+def _tags_of(original: RunRow, added: str | None, context: FireContext) -> str | None:
+    """The tags of a replay, which has no schedule: the added ones, the original's own, and those that its schedule has now."""
+    name = original.ref.schedule
+    head = None if name is None else context.services.schedules.head(original.ref.tenant, name)
+    return text_of_tags(fitting_tags(tags_of(added), original.own_tags, {} if head is None else head.tags))
 
 
 def plan(

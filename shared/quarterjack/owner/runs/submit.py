@@ -170,6 +170,7 @@ class TriggerSpec:
     key: str | None = None  # its idempotency key
     payload: Callable[[Head], StorePayload | None] = lambda head: None  # checks it; None: the run has the schedule's
     overrides: str | None = None  # what it overrides of the schedule's policies: JSON text
+    tags: str | None = None  # its own: JSON text of an object
 
 
 def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunRow:
@@ -191,6 +192,7 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         payload=text,
         payload_ref=place,
         overrides=spec.overrides,
+        tags=spec.tags,
         actor=actor_of(context),
         app_version=context.services.tenants.app_versions.current(now).assigned(str(ref)),
     )

@@ -59,10 +59,10 @@ class FindMethods(InstallationMethods):
         Without ``name``, or with any of the following filters: the history. First the runs that have not ended, by the time they are
         due, then ended ones by their end, each newest first. Waiting fires are listed with ``name`` only, those due over a day ago after
         all others. ``state`` (one or several), ``failed`` (DEAD, LOST, EXPIRED), ``job``, ``prefix`` of the schedule's name, ``tag``
-        (("key", "value"), or "key"), ``error_type`` (the exception's class) and ``kind`` (fire, one-off, trigger, backfill, replay)
-        filter them. ``since`` and ``until`` bound the end of ended runs, and the time that others are due (of a backfill's: when it
-        was claimed), so that with ``until`` a run that waits for later is left out. ``newest_first``, ``upcoming``, ``after`` and
-        ``before`` are for ``name`` alone.
+        of the run or its schedule (("key", "value"), or "key"), ``error_type`` (the exception's class) and ``kind`` (fire, one-off,
+        trigger, backfill, replay) filter them. ``since`` and ``until`` bound the end of ended runs, and the time that others are due
+        (of a backfill's: when it was claimed), so that with ``until`` a run that waits for later is left
+        out. ``newest_first``, ``upcoming``, ``after`` and ``before`` are for ``name`` alone.
         Payloads, results, error texts, actors, workers and their times are in ``get_run``. A page ends after ``limit`` runs, 250 read
         units or 0.3 s, whichever is first, so it may hold fewer or none: ``cursor`` goes on, and ``searched_to`` says how far back it has
         looked. The history is some seconds behind. Without ``name``, ``state="RUNNING"`` asks the workers, as ``list_running`` does: a

@@ -53,6 +53,7 @@ class Submission:
     timeout: float | None = None  # seconds of one attempt
     deadline: float | None = None  # seconds after the due time
     queue: str | None = None  # None: its job's
+    tags: Mapping[str, str] | None = None  # labels to find its run by
 
     def overrides(self) -> Overrides:
         """Its policies. Raises InvalidInput."""
@@ -212,6 +213,7 @@ class BatchMethods(SubmitMethods):
         text, ref = pending.of_run(run.ref)
         child_no = None if parent is None else number
         run = replace(run, payload=text, payload_ref=ref, parent=parent, child_no=child_no)
+        run = replace(run, tags=self._run_tags(item.tags))
         return BatchItem(run=run, same_time=SameTime.DELAY if item.run_at is None else SameTime.DUE, has_place=is_new)
 
 

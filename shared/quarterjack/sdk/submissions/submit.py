@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +57,7 @@ class SubmitMethods(SchedulerBase):
         timeout: float | None = None,
         deadline: float | None = None,
         queue: str | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Run:
         """Run a job once: now, at ``run_at`` (aware), or after ``delay`` (seconds or timedelta), in ``queue`` (default: its job's).
 
@@ -83,6 +84,8 @@ class SubmitMethods(SchedulerBase):
         Traceback (most recent call last):
         quarterjack.errors.InvalidInput: payload.copies='two': does not fit 'letters.print'; give a valid integer
 
+        ``tags`` are labels to find the run by, beside its job and state: ``list_runs(tag=…)``, ``bulk_runs``.
+
         With an ``idempotency_key`` a second call returns the same run instead of a second one, for as long as the ledger keeps it.
 
         With ``unique`` at most one run of the job has that key until it has ended, or for ``unique_for`` (seconds or timedelta) from its
@@ -103,6 +106,7 @@ class SubmitMethods(SchedulerBase):
         self._access.check(Verb.SUBMIT, self._checks.named_job(job))
         name = self._checks.job_name(job)
         run, pending = self._ordered(name, payload, run_id, (now, due), given, queue)
+        run = replace(run, tags=self._run_tags(tags))
         self._take(RateWord.RUNS)
         same_time = SameTime.DELAY if run_at is None else SameTime.DUE
         if spec is not None:

@@ -87,6 +87,7 @@ def entry_of(run: RunRow, at: int, order: int, *, again: bool = False) -> Histor
         app_version=run.app_version,
         skipped=run.skipped,
         skipped_until=run.skipped_until,
+        tags=run.own_tags,
     )
 
 
@@ -108,9 +109,9 @@ def withdrawal_of(run: RunRow, at: int, order: int) -> HistoryEntry:
 
 
 def tells(entry: HistoryEntry, run: RunRow) -> bool:
-    """Whether an entry says of an ended run what its row says; the row does not know tags."""
-    row = entry_of(run, entry.at, entry.order, again=entry.again)
-    return all(value == getattr(entry, name) for name, value in vars(row).items() if name != "tags")
+    """Whether an entry says of an ended run what its row says; the row does not know the tags of its schedule."""
+    row = replace(entry_of(run, entry.at, entry.order, again=entry.again), tags={**entry.tags, **run.own_tags})
+    return row == entry
 
 
 def end_of(run: RunRow | None) -> int | None:

@@ -22,7 +22,7 @@ class Search:
     job: str | None = None
     schedule: str | None = None  # its name
     prefix: str | None = None  # of the schedule's name
-    tag: tuple[str, str | None] | None = None  # of the schedule: key and value; value None: any
+    tag: tuple[str, str | None] | None = None  # of the run or its schedule: key and value; value None: any
     error_type: str | None = None
     kinds: frozenset[RunKind] | None = None
 
@@ -40,7 +40,8 @@ class Search:
     def wants_run(self, run: RunRow, tags: Mapping[str, str]) -> bool:
         """Whether a run, whose schedule has these tags, meets the search."""
         error_type = run.failure.kind if run.failure else None
-        return self.wants({**vars(run), "run": run.ref, "kind": kind_of(run), "error_type": error_type, "tags": tags})
+        known = {"run": run.ref, "kind": kind_of(run), "error_type": error_type, "tags": {**tags, **run.own_tags}}
+        return self.wants({**vars(run), **known})
 
     def wants_or_needs(self, fields: Mapping[str, Any]) -> bool:
         """The same, or whether the entry may take the place of one that does: a withdrawal, or a later state of the same run."""

@@ -35,6 +35,7 @@ from quarterjack.web.fields import (
     PageQuery,
     Payload,
     RunId,
+    RunTags,
     Seconds,
     VersionName,
     one_of_these,
@@ -72,6 +73,7 @@ class SubmitRequest(ApiBody):
         None, ge=0.001, le=MOST_SECONDS, description="seconds after the due time; then no attempt starts"
     )
     queue: str | None = Field(None, pattern=QUEUE, description="left out: the job's")
+    tags: RunTags | None = Field(None, examples=[{"customer": "42"}])
     unique: str | None = Field(
         None, pattern=NAME, description="unique key: at most one run of the job has it until that run has ended"
     )
@@ -103,7 +105,7 @@ class RunsQuery(PageQuery):
     failed: bool = Field(False, description="DEAD, LOST and EXPIRED ones")
     job: str | None = Field(None, pattern=NAME)
     prefix: str | None = Field(None, pattern=NAME, description="of the schedule's name")
-    tag: str | None = Field(None, description="`key=value`, or `key` for any value")
+    tag: str | None = Field(None, description="of the run or its schedule: `key=value`, or `key` for any value")
     error_type: str | None = Field(None, description="class of the exception")
     kind: list[RunKind] | None = Field(None, description="one or several")
     since: Moment | None = Field(None, description="of the end of ended runs; of others, when they are due")
@@ -126,6 +128,7 @@ class ReplayRequest(ApiBody):
     """The payload and the application version of the repeat."""
 
     payload: Payload = Field(None, description="instead of the original's", examples=[{"region": "us"}])
+    tags: RunTags | None = Field(None, description="beside those of the original")
     as_it_was: Flag = Field(False, description="keep the application version of the original")
 
 

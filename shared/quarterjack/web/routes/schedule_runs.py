@@ -22,6 +22,7 @@ from quarterjack.web.fields import (
     Moment,
     PageQuery,
     Payload,
+    RunTags,
     ScheduleName,
     Whole,
 )
@@ -37,6 +38,7 @@ class TriggerRequest(ApiBody):
 
     payload: Payload = Field(None, description="instead of the schedule's own", examples=[{"region": "us"}])
     priority: Priority | None = Field(None, description="likewise")
+    tags: RunTags | None = Field(None, description="beside those of the schedule")
 
 
 class ScheduleRunsQuery(PageQuery):
@@ -73,6 +75,7 @@ class BackfillRequest(ApiBody):
     payload: Payload = Field(None, description="instead of their own")
     current: Flag = Field(False, description="all fires with the current definition")
     allow_repeat: Flag = Field(False, description="also fires older than the ledger's retention")
+    tags: RunTags | None = Field(None, description="of each run, beside those of the schedule")
     dry_run: Flag = Field(False, description="only count its fires")
 
 

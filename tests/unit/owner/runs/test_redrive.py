@@ -359,7 +359,7 @@ def test_what_one_costs(world: World) -> None:
     written = [detail.verb for operation, detail in seen.calls if operation in WRITES]
     assert written == ["register", "put", "submit", "remove", "mark_redriven"]
     read = [detail.verb for operation, detail in seen.calls if operation in ("GetItem", "BatchGetItem")]
-    assert read == ["read", "revisions", "layout"]  # the last once a process
+    assert read == ["read", "revisions", "head", "layout"]  # the last once a process
 
 
 # Bad input.

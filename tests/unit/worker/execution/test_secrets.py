@@ -359,6 +359,7 @@ TEXTS: dict[str, tuple[str, Callable[[Scheduler, str], object]]] = {
     "upsert": ("tags", lambda owner, text: owner.upsert_schedule("there", "next", "0 0 1 1 *", tags={"by": text})),
     "update": ("description", lambda owner, text: owner.update_schedule("there", description=text)),
     "a tag's name": ("tags", lambda owner, text: owner.update_schedule("there", tags={text: "x"})),
+    "a run's tag": ("tags", lambda owner, text: owner.submit("next", tags={"by": text})),
     "pause": ("reason", lambda owner, text: owner.pause_schedule("there", reason=text)),
     "freeze": ("reason", lambda owner, text: owner.freeze(datetime.now(UTC) + timedelta(hours=1), reason=text)),
     "acting_as": ("reason", lambda owner, text: owner.acting_as(reason=text)),
