@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
 from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAG, MAX_TAGS
 from quarterjack.domain.notice import JOB
-from quarterjack.domain.options import LARGEST_BUFFER, LONGEST, TOPIC, Options
+from quarterjack.domain.options import LARGEST_BUFFER, LONGEST, TIME_OF_DAY, TOPIC, Options
 from quarterjack.domain.pipelines.graph import Join
 from quarterjack.domain.pipelines.reading import MOST_AT_A_TIME, MOST_TASKS, TASK_WORDS
 from quarterjack.domain.policies import Overrides, Policies, Retry
@@ -42,6 +42,7 @@ _LIMIT = {"minimum": 0.001, "maximum": 1_209_600}
 _CLASS = {"items": {"type": "string", "minLength": 1}}
 _WINDOW = {"minimum": 0, "maximum": LONGEST_WINDOW}
 _SO_MANY = {"minimum": 1, "maximum": 1_000}
+_TIME = {"minimum": 60, "maximum": int(LONGEST)}
 _NOTICE = {"pattern": f"^({TOPIC}|{JOB}{_NAME[1:-1]})$"}
 # What the checks of the values say, for editors and clients.
 STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
@@ -65,7 +66,11 @@ STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
         "pause_on_failure": _SO_MANY,
         "on_failure": _NOTICE,
         "on_recovery": _NOTICE,
-        "expect_success_within": {"minimum": 60, "maximum": int(LONGEST)},
+        "expect_success_within": _TIME,
+        "alert_if_running_longer_than": _TIME,
+        "must_end_by": {
+            "anyOf": [{"type": "number", **_TIME}, {"type": "string", "pattern": f"^({TIME_OF_DAY})$"}],
+        },
     },
 }
 _NAMED = {"type": "string", "pattern": _NAME}

@@ -55,9 +55,12 @@ class Duration:
     least: float | None = None
     most: float | None = None
     whole: bool = False  # whether it takes whole seconds only, as an int
+    time_of_day: bool = False  # whether it takes a time of day as well, such as 06:00, which stays text
 
-    def read(self, text: str, field: str) -> float:
+    def read(self, text: str, field: str) -> float | str:
         """Raises InvalidInput."""
+        if self.time_of_day and ":" in text:
+            return text
         seconds = parse_duration(text)
         if seconds is None:
             raise InvalidInput(field, text, "is not a duration", f"write seconds, or e.g. {FORMS}")

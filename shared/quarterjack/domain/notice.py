@@ -26,6 +26,8 @@ class NoticeKind(StrEnum):
     NO_SUCCESS = "no_success"  # an incident began: no run succeeded within ``expect_success_within``
     PAUSED = "paused"  # ``pause_on_failure`` runs in a row failed for good, and the schedule was paused
     RECOVERY = "recovery"  # the incident is over: a run succeeded
+    OVERDUE = "overdue"  # an incident of one run began: it goes on, or waits, beyond its time
+    OVERDUE_ENDED = "overdue_ended"  # that incident is over: the run has ended
 
 
 # The events that leave the installation, by the notices that they are made of. A pause on failure is within an incident.
@@ -33,7 +35,11 @@ SCHEDULE_EVENTS: Mapping[NoticeKind, str] = {
     NoticeKind.FAILURE: "schedule.failing",
     NoticeKind.NO_SUCCESS: "schedule.failing",
     NoticeKind.RECOVERY: "schedule.recovered",
+    NoticeKind.OVERDUE: "schedule.overdue",
+    NoticeKind.OVERDUE_ENDED: "schedule.overdue_ended",
 }
+OF_ONE_RUN = (NoticeKind.OVERDUE, NoticeKind.OVERDUE_ENDED)  # an incident of a run has one of each at the most
+ENDINGS = (NoticeKind.RECOVERY, NoticeKind.OVERDUE_ENDED)
 BREAKERS = "~breakers"  # names the partition of a tenant's circuit breakers, and their record in it
 OPENED, CLOSED = "breaker.opened", "breaker.closed"
 NOTICE_EVENTS = frozenset((*SCHEDULE_EVENTS.values(), OPENED, CLOSED))  # that are made of notices' records
@@ -52,8 +58,8 @@ class Notice:
     at: str  # when the event happened: ISO 8601, UTC
     count: int  # runs in a row that had failed for good by then
     text: str  # the notice as a sentence
-    run: str | None = None  # id of the run that failed or succeeded; None: no run succeeded in time
-    state: str | None = None  # of that run: DEAD, LOST, EXPIRED or SUCCEEDED
+    run: str | None = None  # id of the run that failed, succeeded or is overdue; None: no run succeeded in time
+    state: str | None = None  # of that run at the event
     reason: str | None = (
         None  # why it is in this state; without a run: the circuit breakers that kept runs from starting
     )
@@ -83,13 +89,16 @@ class Notice:
             NoticeKind.NO_SUCCESS: "had no success in time",
             NoticeKind.PAUSED: "is paused: it fails",
             NoticeKind.RECOVERY: "has recovered",
+            NoticeKind.OVERDUE: "has an overdue run",
+            NoticeKind.OVERDUE_ENDED: "has no overdue run any more: it ended",
         }
         return f"{self.owner} {words[self.kind]}"[:LONGEST_SUBJECT]
 
     @property
     def token(self) -> str:
         """The same whenever this notice is sent again: 32 characters."""
-        return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{self.at}".encode()).hexdigest()[:32]
+        at = "" if self.kind in OF_ONE_RUN else self.at
+        return hashlib.sha256(f"{self.owner}#{self.incident}#{self.kind}#{at}".encode()).hexdigest()[:32]
 
 
 @value(kw_only=True)

@@ -20,6 +20,7 @@ from quarterjack.values import replace, value
 DAY = 86_400.0  # seconds
 LONGEST = 400 * DAY  # seconds of any option
 TOPIC = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?"
+TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9]"
 LARGEST_BUFFER = 1_000  # runs
 
 
@@ -77,6 +78,8 @@ class Options:
     on_failure: str | None = None  # SNS topic ARN, or "job:NAME" of a job that gets the notice: once per incident
     on_recovery: str | None = None  # the same, for the first success after an incident
     expect_success_within: float | None = None  # seconds without a success that are an incident as well
+    alert_if_running_longer_than: float | None = None  # seconds after its first start, at which a run is overdue
+    must_end_by: float | str | None = None  # when a run is overdue: seconds after its due time, or a time of day, HH:MM
     tasks: str | None = None  # of a pipeline: its tasks in their order, as JSON text; None: it is no pipeline
     on_task_failure: OnTaskFailure = OnTaskFailure.HALT  # of a pipeline: what a failed task means for the others
 
@@ -125,6 +128,8 @@ class OptionWords(TypedDict, total=False):
     on_failure: str | None
     on_recovery: str | None
     expect_success_within: float | None  # seconds
+    alert_if_running_longer_than: float | None  # seconds
+    must_end_by: float | str | None  # seconds, or a time of day in the rule's zone: "06:00"
     tasks: Mapping[str, Any] | None  # of a pipeline: its tasks, by name
     on_task_failure: OnTaskFailureWord
 
@@ -178,6 +183,15 @@ def _notice(field: str, value: object) -> str:
     raise InvalidInput(field, value, "is no place for a notice", 'use the ARN of an SNS topic, or "job:NAME" of a job')
 
 
+def _end(field: str, value: object) -> float | str:
+    if not isinstance(value, str):
+        return _seconds(field, value, 60.0)
+    if re.fullmatch(TIME_OF_DAY, value) is None:
+        remedy = 'use seconds after the due time, 60 or more, or a time of day from "00:00" to "23:59"'
+        raise InvalidInput(field, value, "is no time of day", remedy)
+    return value
+
+
 def _tasks(field: str, value: object) -> str:
     from quarterjack.domain.pipelines.reading import check_tasks  # noqa: PLC0415 (who has no pipeline loads neither)
 
@@ -198,6 +212,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "on_failure": _notice,
     "on_recovery": _notice,
     "expect_success_within": lambda field, value: _seconds(field, value, 60.0),
+    "alert_if_running_longer_than": lambda field, value: _seconds(field, value, 60.0),
+    "must_end_by": _end,
     "tasks": _tasks,
     "on_task_failure": lambda field, value: word(OnTaskFailure, field, value),
 }

@@ -255,6 +255,7 @@ class EntryKind(StrEnum):
     TURN = "turn"  # start runs that waited for other runs of their schedule
     QUEUE = "queue"  # send for runs in the wait queue of a concurrency cap
     EXPECT = "expect"  # check that a schedule had a success in time
+    OVERDUE = "overdue"  # check that a run of a schedule ends in time
 
 
 @value(kw_only=True)
@@ -264,10 +265,12 @@ class AgendaEntry:
     shard: int | str  # its partition; that of a concurrency cap's wait queue has a name
     due: int  # UTC ms
     kind: EntryKind  # the action
-    id: str  # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token
+    # chain: revision id; run: run id, of a rescheduled one with its revision; watch: run id and lease token; overdue: run id, with the
+    # instant since which it is overdue once that was told
+    id: str
     after: int = 0  # chain: fires up to this UTC ms are claimed already; backfill: fires created at the last look
     failures: int = 0  # how often its own data made handling fail
-    created_at: int = 0  # run and watch: UTC ms of the put
+    created_at: int = 0  # run, watch and overdue: UTC ms of the put
     queue: str | None = None  # chain and run: the declared queue of its messages; None: the default one, or unknown
     job: str | None = None  # chain: the name of its job
     priority: Priority = Priority.NORMAL  # chain and run: of its runs, as far as that is known
@@ -284,7 +287,7 @@ class AgendaEntry:
 
     @property
     def run(self) -> RunRef:
-        """The run of a run or watch entry."""
+        """The run of a run, watch or overdue entry."""
         owner, key = self.id.split("#")[:2]
         return RunRef(owner, key)
 

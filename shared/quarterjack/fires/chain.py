@@ -27,7 +27,16 @@ from quarterjack.fires.context import (
     removed,
 )
 from quarterjack.fires.gates import plan_limit
-from quarterjack.fires.plan import LARGEST, ChainPlan, MissedResult, chain_entry, end_of, plan_chain, record_missed
+from quarterjack.fires.plan import (
+    LARGEST,
+    ChainPlan,
+    MissedResult,
+    chain_entry,
+    end_of,
+    overdue_check,
+    plan_chain,
+    record_missed,
+)
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.state.catch_up import LATE
 from quarterjack.values import value
@@ -183,13 +192,23 @@ def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResul
 
 
 def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext) -> TickCounts:
-    """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
+    """Put the next entries, and those that check whether the claimed runs end in time.
+
+    The handled entry is deleted after all of its own were accepted.
+    """
+    checks, now = {each.entry.key: list[AgendaEntry]() for each in planned}, context.clock()
+    for each in planned:
+        made = (overdue_check(each.revision, claim.ref, claim.fire, now) for claim in each.claims)
+        checks[each.entry.key] += filter(None, made)
     nexts = [each.plan.following for each in planned if each.plan.following is not None]
+    nexts += (check for each in checks.values() for check in each)
     accepted = context.services.agenda.put(nexts) if nexts else frozenset()
     handled, counts = list[_PlannedEntry](), NOTHING
     for each in planned:
         following = each.plan.following
-        if following is None:
+        if not all(check.key in accepted for check in checks[each.entry.key]):
+            counts += left(1)
+        elif following is None:
             ended = _end(each, context)
             counts += ended.counts
             handled += [each] if ended.may_go else []

@@ -148,7 +148,7 @@ class ScheduleCounts(_Counts):
     lost: int = 0  # at-most-once runs declared LOST
     backfills: tuple[BackfillProgress, ...] = ()
     told: int = 0  # notices delivered
-    incidents: int = 0  # that began because no run succeeded in time
+    incidents: int = 0  # that began because no run succeeded, or a run did not end, in time
     recovered: int = 0  # incidents that are over
 
 

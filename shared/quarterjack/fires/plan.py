@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from zlib import crc32
 
+from quarterjack.domain.names import RunRef
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow, RunState
@@ -26,6 +27,7 @@ from quarterjack.state.catch_up import (
     skipped_fires,
     take_fires,
 )
+from quarterjack.state.incidents import first_check, is_watched
 from quarterjack.timing import Timetable, fires, timetable
 from quarterjack.values import value
 
@@ -132,6 +134,14 @@ def success_check(revision: Revision, now: int) -> AgendaEntry | None:
     if within is None:
         return None
     return AgendaEntry(shard=revision.shard, due=now + within, kind=EntryKind.EXPECT, id=revision.owner, created_at=now)
+
+
+def overdue_check(revision: Revision, run: RunRef, due: int, now: int) -> AgendaEntry | None:
+    """The entry that checks whether a run that is due then (UTC ms) ends in time. None if its schedule does not ask for that."""
+    if not is_watched(revision.definition.options):
+        return None
+    at = first_check(due, now, revision)
+    return AgendaEntry(shard=revision.shard, due=at, kind=EntryKind.OVERDUE, id=str(run), created_at=now)
 
 
 def _following(revision: Revision, fire: int | None, after: int) -> AgendaEntry | None:

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from quarterjack.aws.errors import ServiceError
 from quarterjack.domain.job import Context
-from quarterjack.domain.notice import JOB, SCHEDULE_EVENTS, SCHEMA, Notice, NoticeKind
+from quarterjack.domain.notice import ENDINGS, JOB, SCHEDULE_EVENTS, SCHEMA, Notice
 from quarterjack.domain.options import is_topic
 from quarterjack.domain.policies import Retry
 from quarterjack.errors import InvalidInput, Permanent, QuarterjackError
@@ -45,7 +45,7 @@ SEVERITIES = get_args(PagerDutySeverity)
 _LONGEST_SUMMARY, _LONGEST_DEDUP_KEY = 1_024, 255  # characters: PagerDuty's limits
 # Codes of SNS that the next attempt would meet, too.
 _LASTING = ("InvalidParameter", "InvalidParameterValue", "NotFound")
-_MARKS = {NoticeKind.RECOVERY: ":large_green_circle:"}
+_GREEN, _RED = ":large_green_circle:", ":red_circle:"
 
 
 def webhook_notifier(
@@ -234,7 +234,7 @@ class _Webhook(_Endpoint):
 
 class _Slack(_Endpoint):
     def message(self, _ctx: Context, notice: Notice) -> _Message:
-        mark = _MARKS.get(notice.kind, ":red_circle:")
+        mark = _GREEN if notice.kind in ENDINGS else _RED
         return _Message(_json({"text": f"{mark} *{_escaped(notice.subject)}*\n{_escaped(notice.text)}"}))
 
 
@@ -245,7 +245,7 @@ class _PagerDuty(_Endpoint):
 
     def message(self, ctx: Context, notice: Notice) -> _Message:
         key, hidden = resolve(self.routing_key, ctx, allow_env=self.allow_env)
-        is_over = notice.kind is NoticeKind.RECOVERY
+        is_over = notice.kind in ENDINGS
         event: dict[str, Any] = {
             "routing_key": key,
             "event_action": "resolve" if is_over else "trigger",

@@ -1,22 +1,35 @@
-"""Incidents: the effect of a failed, a successful or a missing run on its schedule, and the notices for its owner. Pure."""
+"""Incidents: the effect of a failed, a successful or a missing run on its schedule, overdue runs, and the notices for their owner. Pure.
+
+A run is overdue by the options of its schedule, by the earlier of:
+
+    must_end_by                     its due time ─────────────────────► the first such time of day, or so many seconds later
+    alert_if_running_longer_than    its first start ──► so many seconds later, with its retries and waits
+
+It is an incident of its own and does not change its schedule. Runs of a backfill are not watched. Of a missed fire that runs by
+``automatic_backfill``, which is late by design, only the running time counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from quarterjack.domain.history.dead_run import DeadRunRow
-from quarterjack.domain.notice import Notice, NoticeKind
+from quarterjack.domain.notice import ENDINGS, Notice, NoticeKind
 from quarterjack.domain.options import Options
-from quarterjack.domain.run import RunRow
-from quarterjack.domain.schedule import Head, ScheduleState
-from quarterjack.domain.times import from_ms
+from quarterjack.domain.run import MISSED, RunRow
+from quarterjack.domain.schedule import Head, Revision, ScheduleState
+from quarterjack.domain.times import MINUTE, SECOND, from_ms
+from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import OpenPeriod, breaker_of
+from quarterjack.timing import Rule, timetable
 from quarterjack.values import replace, value
+
+_SELDOMER = 8  # a check of a run that has waited for long comes after an eighth of that time
 
 
 def target(kind: NoticeKind, options: Options) -> str | None:
     """The receiver of a notice: the ARN of an SNS topic or ``job:NAME``; None: no notice is sent."""
-    return options.on_recovery if kind is NoticeKind.RECOVERY else options.on_failure
+    return options.on_recovery if kind in ENDINGS else options.on_failure
 
 
 def notice_of(
@@ -60,7 +73,7 @@ def _sentence(event: IncidentEvent, head: Head, failed: DeadRunRow | None, by_br
             return f"{head.owner} had no success in time: one was expected by {_when(event.at)}.{held}"
         case NoticeKind.PAUSED:
             return f"{head.owner} is paused, because {event.count} of its runs in a row failed for good{_why(failed)}"
-        case NoticeKind.FAILURE:
+        case _:
             return f"{head.owner} fails: a run of job {head.job!r} failed for good{_why(failed)}"
 
 
@@ -162,3 +175,104 @@ def without_success(head: Head, at: int) -> IncidentDecision:
 def resumed(head: Head) -> Head:
     """The head of a resumed schedule: its failures are counted from 0 again. An incident goes on until a run succeeds."""
     return replace(head, failing=0)
+
+
+# Overdue runs.
+
+
+@value()
+class Limit:
+    """When a run is over its time, by one of its schedule's options."""
+
+    at: int  # UTC ms
+    option: str  # its name
+    text: str  # the option with its value
+
+    def __str__(self) -> str:
+        return f"{self.text} was over at {_when(self.at)}"
+
+
+def is_watched(options: Options) -> bool:
+    """Whether the runs of a schedule need a timer."""
+    return options.must_end_by is not None or options.alert_if_running_longer_than is not None
+
+
+def ends_by(due: int, by: float | str, timezone: str) -> int:
+    """The instant (UTC ms) by which a run that is due then has to end. A time of day that a clock change skips is the next valid one."""
+    if not isinstance(by, str):
+        return due + int(by * SECOND)
+    hour, minute = by.split(":")
+    daily = timetable(Rule(expression=f"{int(minute)} {int(hour)} * * *", timezone=timezone), anchor=0)
+    return daily.next(due) or due
+
+
+def limit_of(run: RunRow, revision: Revision) -> Limit | None:
+    """The first limit of a run, as far as it is known now; ``revision`` defines it."""
+    return min(_limits(run, revision), key=lambda limit: limit.at, default=None)
+
+
+def _limits(run: RunRow, revision: Revision) -> Iterator[Limit]:
+    options = revision.definition.options
+    by, longest = options.must_end_by, options.alert_if_running_longer_than
+    is_late_by_design = options.backfills_missed and run.created_at - run.due > MISSED
+    if by is not None and not is_late_by_design:
+        at = ends_by(run.due, by, revision.definition.rule.timezone)
+        yield Limit(at, "must_end_by", f"must_end_by={by!r}")
+    if longest is not None and run.started_at is not None:
+        at = run.started_at + int(longest * SECOND)
+        yield Limit(at, "alert_if_running_longer_than", f"alert_if_running_longer_than={longest:g}")
+
+
+def first_check(due: int, now: int, revision: Revision) -> int:
+    """When (UTC ms) a run of a watched schedule is checked first. SKEW: no run is told that ended in time by its worker's clock."""
+    options = revision.definition.options
+    by, longest = options.must_end_by, options.alert_if_running_longer_than
+    found = [] if by is None else [ends_by(due, by, revision.definition.rule.timezone)]
+    found += [] if longest is None else [max(due, now) + int(longest * SECOND)]
+    return min(found) + SKEW
+
+
+def next_check(run: RunRow, revision: Revision, now: int) -> int:
+    """When (UTC ms) a run is checked next that is not over its time. One that waits for its start may begin right after this check."""
+    limit, longest = limit_of(run, revision), revision.definition.options.alert_if_running_longer_than
+    found = [] if limit is None else [limit.at + SKEW]
+    if longest is not None and run.started_at is None:
+        found.append(now + max(int(longest * SECOND), (now - run.due) // _SELDOMER) + SKEW)
+    return max(min(found), now + MINUTE)
+
+
+def next_end_check(since: int, now: int) -> int:
+    """When (UTC ms) it is looked next whether a run has ended that is overdue ``since`` then."""
+    return now + min(max((now - since) // _SELDOMER, MINUTE), 15 * MINUTE)
+
+
+def overdue_notice(run: RunRow, limit: Limit, now: int) -> Notice:
+    """The notice that a run is over its time."""
+    doing = "has not started" if run.started_at is None else f"has not ended; it began at {_when(run.started_at)}"
+    text = f"{run.ref.owner} has an overdue run: {run.ref} {doing}, and {limit}."
+    return _notice(NoticeKind.OVERDUE, run, since=limit.at, at=now, text=text, reason=str(limit))
+
+
+def ended_notice(run: RunRow, since: int) -> Notice:
+    """The notice that a run has ended that was overdue ``since`` then (UTC ms)."""
+    at = run.ended_at or since
+    text = f"{run.ref.owner} has no overdue run any more: {run.ref} is {run.state} since {_when(at)}."
+    return _notice(NoticeKind.OVERDUE_ENDED, run, since=since, at=at, text=text, reason=run.reason)
+
+
+def _notice(kind: NoticeKind, run: RunRow, *, since: int, at: int, text: str, reason: str | None) -> Notice:
+    tenant, _, schedule = run.ref.owner.partition("/")
+    return Notice(
+        kind=kind,
+        tenant=tenant,
+        schedule=schedule,
+        job=run.job,
+        incident=f"{NoticeKind.OVERDUE}-{run.ref.key}",
+        began=_when(since),
+        at=_when(at),
+        count=0,
+        text=text,
+        run=str(run.ref),
+        state=str(run.state),
+        reason=reason,
+    )

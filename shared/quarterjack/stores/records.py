@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quarterjack.domain.audit import AuditEntryRow
+from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.times import SECOND
 from quarterjack.errors import Unavailable
 from quarterjack.state.transition import Absent, Compare, any_of
+from quarterjack.stores.agenda import entry_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.rows import readable, reads
 from quarterjack.stores.tables import RUNS, RowTables, RowWrite, begins_with
@@ -38,15 +40,22 @@ class Records:
         row = self._tables.get("record", RUNS, owner=owner, key=key)
         return None if row is None else record_of(row)
 
-    def write(self, record: Record, audit: AuditEntryRow | None = None, *, beside: Sequence[Record] = ()) -> bool:
+    def write(
+        self,
+        record: Record,
+        audit: AuditEntryRow | None = None,
+        *,
+        beside: Sequence[Record] = (),
+        entries: Sequence[AgendaEntry] = (),
+    ) -> bool:
         """Put a record if the stored version is one less (version 1: if there is none). True as well if it is stored already.
 
-        With the ``audit`` entry of an act, or with other records ``beside`` it, whose versions do not count, it is a transaction: False as
-        well if the record is stored already.
+        With the ``audit`` entry of an act, ``entries`` of the agenda, or other records ``beside`` it, whose versions do not count, it is a
+        transaction: False as well if the record is stored already.
         """
         write = record_write(record)
-        if audit is not None or beside:
-            writes = [write, *(record_write(other, follows=False) for other in beside)]
+        if audit is not None or beside or entries:
+            writes = [write, *(record_write(other, follows=False) for other in beside), *map(entry_put, entries)]
             return transact(self._tables, "write_record", writes, f"record {record.key} of {record.owner}", audit)
         applied, refused = self._tables.write("write_record", write)
         return applied or (refused is not None and all(refused.get(n) == value for n, value in write.row.items()))

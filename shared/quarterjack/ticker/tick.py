@@ -39,6 +39,7 @@ from quarterjack.stores.agenda import DuePage
 from quarterjack.ticker.fan_out import FanOutConfig, ShardQueue
 from quarterjack.ticker.run_timers import send_waiting_run, send_waiting_runs, watch_run
 from quarterjack.undertaker.incidents import notify
+from quarterjack.undertaker.overdue import watch_end
 from quarterjack.undertaker.success_watch import watch_success
 from quarterjack.values import replace
 from quarterjack.worker.admission.turns import check_turns
@@ -88,6 +89,7 @@ TIMERS: dict[EntryKind, Timer] = {
     EntryKind.QUEUE: check_queue,
     EntryKind.NOTICE: notify,
     EntryKind.EXPECT: watch_success,
+    EntryKind.OVERDUE: watch_end,
 }
 
 

@@ -17,7 +17,16 @@ from quarterjack.domain.tenants.access import KIND
 from quarterjack.domain.times import MINUTE, STAMP_DIGITS
 from quarterjack.errors import NotFound, Unavailable, Unreadable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
-from quarterjack.fires.context import GOES, STAYS, FireContext, Handled, ScheduleCounts, TickCounts, revision_of
+from quarterjack.fires.context import (
+    GOES,
+    STAYS,
+    FireContext,
+    Handled,
+    ScheduleCounts,
+    TickCounts,
+    removed,
+    revision_of,
+)
 from quarterjack.fires.withdraw import withdraw
 from quarterjack.owner.runs.submit import SameTime, submit
 from quarterjack.ports.services import Services
@@ -206,6 +215,22 @@ def notify(entry: AgendaEntry, context: FireContext) -> Handled:
     ids = {"tenant": notice.tenant, "schedule": notice.schedule, "incident": notice.incident}
     log.info("notice.told", extra=ids | {"kind": str(notice.kind), "to": to})
     return Handled(may_go=True, counts=TickCounts(schedules=ScheduleCounts(told=1)))
+
+
+def notify_now(entries: Sequence[AgendaEntry], context: FireContext) -> TickCounts:
+    """Deliver the notices among entries that were just written; if that fails, the next tick does it."""
+    counts = TickCounts()
+    for entry in entries:
+        if entry.kind is not EntryKind.NOTICE:
+            continue
+        try:
+            told = notify(entry, context)
+            counts += told.counts
+            if told.may_go:
+                counts += removed([entry], context.services)
+        except Exception as problem:  # noqa: BLE001 (any failure: the entry is in the agenda)
+            log.warning("notice.left_to_tick", extra={"entry": entry.key, "error": str(problem)})
+    return counts
 
 
 def _notice_run(job: str, notice: Notice, now: int) -> RunRow:

@@ -29,14 +29,12 @@ from quarterjack.fires.context import (
     ScheduleCounts,
     TickCounts,
     postpone,
-    removed,
     revision_of,
 )
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.incidents import after_success, began, failing_since, without_success
 from quarterjack.state.tenants.breaker import OpenPeriod
-from quarterjack.stores.schedules import IncidentChange
-from quarterjack.undertaker.incidents import incident_change, is_counted, notify
+from quarterjack.undertaker.incidents import incident_change, is_counted, notify_now
 from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
@@ -96,25 +94,9 @@ def _over(head: Head, success: RunRow, context: FireContext) -> Handled:
     change = incident_change(head, decision, revision, now, context.services, success=success)
     if not context.services.schedules.note(change):
         return STAYS
-    counts = _notify_now(change, context) + TickCounts(schedules=ScheduleCounts(recovered=1))
+    counts = notify_now(change.entries, context) + TickCounts(schedules=ScheduleCounts(recovered=1))
     log.info("schedule.recovered", extra={"tenant": head.tenant, "schedule": head.name, "run_id": str(success.ref)})
     return Handled(may_go=True, counts=counts)
-
-
-def _notify_now(change: IncidentChange, context: FireContext) -> TickCounts:
-    """Send the notices of a change that was just written; if that fails, the next tick does it."""
-    counts = TickCounts()
-    for entry in change.entries:
-        if entry.kind is not EntryKind.NOTICE:
-            continue
-        try:
-            told = notify(entry, context)
-            counts += told.counts
-            if told.may_go:
-                counts += removed([entry], context.services)
-        except Exception as problem:  # noqa: BLE001 (any failure: the entry is in the agenda)
-            log.warning("notice.left_to_tick", extra={"entry": entry.key, "error": str(problem)})
-    return counts
 
 
 def _in_time(entry: AgendaEntry, head: Head, context: FireContext) -> Handled:
@@ -139,7 +121,7 @@ def _in_time(entry: AgendaEntry, head: Head, context: FireContext) -> Handled:
     later = replace(entry, due=now + within, failures=0)
     if not context.services.schedules.note(replace(change, entries=[*change.entries, later])):
         return STAYS
-    counts = _notify_now(change, context) + TickCounts(schedules=ScheduleCounts(incidents=1))
+    counts = notify_now(change.entries, context) + TickCounts(schedules=ScheduleCounts(incidents=1))
     ids = {"tenant": head.tenant, "schedule": head.name, "incident": decision.head.incident}
     log.warning("schedule.no_success", extra=ids)
     return Handled(may_go=True, counts=counts)

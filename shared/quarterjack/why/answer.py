@@ -109,6 +109,7 @@ class Cause(StrEnum):
     SHARED_QUEUE = "shared_queue"  # workers that do not know the job receive from its queue, too
     NOT_GRANTED = "not_granted"  # the tenant may not run the job
     DEADLINE = "deadline"
+    OVERDUE = "overdue"  # it has not ended in the time that its schedule gives it
     FAILURE = "failure"  # an attempt failed
     RETRY = "retry"  # it waits for its next attempt
     RELEASE = "release"  # a worker gave it back, because it stopped

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.tenants.access import NOT_GRANTED, job_problem
 from quarterjack.domain.times import from_ms
+from quarterjack.state.incidents import limit_of
 from quarterjack.why import ended, under_way
-from quarterjack.why.answer import Answer, Cause, Sentence, Verdict
-from quarterjack.why.facts import Facts, not_known
+from quarterjack.why.answer import Answer, Cause, Sentence, Verdict, span
+from quarterjack.why.facts import Facts, not_known, of_run
 from quarterjack.why.no_run import Judgement, passed_over, without_run
 from quarterjack.why.parked import parked
 from quarterjack.why.tasks import of_pipeline, without_task_run
@@ -31,7 +32,18 @@ _BY_STATE: dict[RunState, Callable[[Facts, RunRow], Judgement]] = {
 }
 
 
+_NEVER_STARTED = (RunState.SKIPPED, RunState.SUPERSEDED, RunState.SHADOWED)
 _TO_START = (Verdict.UPCOMING, Verdict.NOT_CLAIMED, Verdict.WAITING, Verdict.PARKED, Verdict.VANISHED)
+
+
+def _overdue(facts: Facts, run: RunRow) -> Iterator[Sentence]:
+    """That a run of a schedule is over its time, or was when it ended."""
+    limit = None if facts.defining is None or run.backfill is not None else limit_of(run, facts.defining)
+    if limit is None or (run.ended_at or facts.now) <= limit.at or run.state in _NEVER_STARTED:
+        return
+    over = span((run.ended_at or facts.now) - limit.at)
+    text = f"It is overdue for {over}: {limit}." if run.ended_at is None else f"It ended {over} too late: {limit}."
+    yield of_run(run, text, Cause.OVERDUE if run.ended_at is None else None)
 
 
 def explain(facts: Facts, task: int | None = None) -> Answer:
@@ -45,7 +57,7 @@ def explain(facts: Facts, task: int | None = None) -> Answer:
     else:
         verdict, sentences = passed_over(facts) if facts.gaps else _BY_STATE[run.state](facts, run)
     if run is not None:
-        sentences = [*sentences, *of_pipeline(run)]
+        sentences = [*sentences, *_overdue(facts, run), *of_pipeline(run)]
     sentences = [*sentences[:1], *_of_grant(facts, verdict), *sentences[1:]]
     unread = [not_known(f"The {what} could not be read: {why}") for what, why in facts.unread.items()]
     return Answer(

@@ -10,7 +10,21 @@ from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "data" / "forms"
 WORDS = {
-    *("chain", "run", "watch", "resume", "backfill", "notice", "turn", "queue", "expect", "config", "lock", "dead"),
+    *(
+        "chain",
+        "run",
+        "watch",
+        "resume",
+        "backfill",
+        "notice",
+        "turn",
+        "queue",
+        "expect",
+        "overdue",
+        "config",
+        "lock",
+        "dead",
+    ),
     *("limits", "rate", "schedules", "waiting_runs", "kept_bytes", "position", "aside", "worker", "attempt", "step"),
     *("checkpoint", "result", "payload", "gap", "token", "trigger", "jobs", "signal", "wait", "link", "ended", "asked"),
     *("window", "items", "unique", "versions"),

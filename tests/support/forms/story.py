@@ -99,10 +99,19 @@ class Story:
             client_token="t1",
         )
         owner.update_schedule("daily", expression="*/2 * * * *")
-        owner.create_schedule("stops", "work", "0 18 * * *", priority="high", expect_success_within=7_200.0)
+        owner.create_schedule(
+            "stops",
+            "work",
+            "0 18 * * *",
+            priority="high",
+            expect_success_within=7_200.0,
+            alert_if_running_longer_than=600.0,
+        )
+        owner.create_schedule("watched", "work", "0 18 * * *", must_end_by="20:00")
         owner.pause_schedule("stops", reason="why", until=START + timedelta(days=30))
         owner.create_schedule("late", "work", "* * * * *", catch_up="latest", catch_up_window=60)
         owner.trigger("daily", idempotency_key="k1")
+        owner.trigger("watched", idempotency_key="k3")
         owner.submit("fails", {"text": "x" * 500})
         owner.submit("work", idempotency_key="k2", timeout=60, deadline=3_600, tags={"customer": "42"})
         owner.submit("vanishes")

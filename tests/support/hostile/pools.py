@@ -217,6 +217,8 @@ FINE: dict[str, Values] = {
     "on_failure": among(None, "job:note"),
     "on_recovery": among(None, "arn:aws:sns:eu-central-1:1:topic"),
     "expect_success_within": among(None, 3_600.0),
+    "alert_if_running_longer_than": among(None, 3_600.0),
+    "must_end_by": among(None, 3_600.0, "06:00"),
 }
 FLAGS = st.booleans()  # of every other parameter
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from quarterjack.domain.history.dead_run import DeadRunRow
-from quarterjack.domain.notice import RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
+from quarterjack.domain.notice import OF_ONE_RUN, RECORD, SCHEDULE_EVENTS, Notice, NoticeKind
 from quarterjack.domain.run import FAILED, RunRow, RunState
 from quarterjack.domain.times import DAY, MINUTE, to_ms
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.events import publish_events
 from quarterjack.ports.run_stream import RunStream, StreamPage
+from quarterjack.state.incidents import limit_of
 from quarterjack.testing import Memory
 from quarterjack.testing.memory.peripherals import MemoryEvents
 
@@ -89,6 +90,31 @@ def _pages(stream: RunStream, shard: str) -> Iterator[StreamPage]:
         position, has_more = page.position, page.has_more
 
 
+def overdue_wrongly(memory: Memory, now: int, *, skew: int, patience: int) -> Iterator[str]:
+    """A run is told to be overdue only if it did not end in time, and whenever it was for ``patience`` (ms)."""
+    notices = {(notice.run, notice.kind): notice for notice in (each.notice for each in memory.published)}
+    revisions = {(one.owner, one.number): one for head in memory.heads() for one in memory.revisions(head.owner)}
+    for run in memory.runs():
+        told = notices.get((str(run.ref), NoticeKind.OVERDUE))
+        revision = revisions.get((run.ref.owner, run.revision))
+        limit = None if revision is None or run.backfill is not None else limit_of(run, revision)
+        ended = run.ended_at or now
+        if told is not None and ended < to_ms(datetime.fromisoformat(told.began), "began") - skew:
+            yield f"{told.text} But it ended at {ended}"
+        is_late = limit is not None and ended > max(limit.at, run.created_at) + patience
+        if is_late and told is None:
+            yield f"not told: {run.ref} was over its time at {limit}, and ended at {run.ended_at}"
+        closed = (str(run.ref), NoticeKind.OVERDUE_ENDED) in notices
+        if (
+            told is not None
+            and not closed
+            and now > ended + (ended - to_ms(datetime.fromisoformat(told.began), "began")) + patience
+        ):
+            yield f"not told: {run.ref} was overdue, and ended at {run.ended_at}"
+        if closed and told is None:
+            yield f"told to have ended, and not to be overdue: {run.ref}"
+
+
 def _incidents(told: list[Notice]) -> Iterator[str]:
     """Each begins once and ends once, whatever is repeated."""
     different = {notice.token: notice for notice in told}.values()
@@ -97,6 +123,10 @@ def _incidents(told: list[Notice]) -> Iterator[str]:
         of_incident.setdefault((notice.owner, notice.incident), []).append(notice)
     for (owner, incident), notices in of_incident.items():
         kinds = Counter(notice.kind for notice in notices)
+        if kinds.keys() <= set(OF_ONE_RUN):
+            if kinds[NoticeKind.OVERDUE] != 1 or kinds[NoticeKind.OVERDUE_ENDED] > 1:
+                yield f"{incident} of {owner} was told as {dict(kinds)}"
+            continue
         if sum(kinds[kind] for kind in BEGIN) != 1 or kinds[NoticeKind.RECOVERY] > 1:
             yield f"{incident} of {owner} was told as {dict(kinds)}"
 
@@ -105,6 +135,10 @@ def _is_so(notice: Notice, runs: dict[str, RunRow]) -> bool:
     if notice.run is None:
         return notice.kind is NoticeKind.NO_SUCCESS
     run = runs.get(notice.run)
+    if run is not None and notice.kind is NoticeKind.OVERDUE:
+        return True
     if run is None or run.state != notice.state:
         return False
+    if notice.kind is NoticeKind.OVERDUE_ENDED:
+        return run.is_terminal
     return (run.state is RunState.SUCCEEDED) == (notice.kind is NoticeKind.RECOVERY)

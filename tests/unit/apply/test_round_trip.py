@@ -79,6 +79,8 @@ declarations = st.fixed_dictionaries(
         "shadow": st.booleans(),
         "on_failure": st.sampled_from(["job:note", "arn:aws:sns:eu-central-1:123456789012:alarms"]),
         "expect_success_within": st.floats(60, 86_400),
+        "alert_if_running_longer_than": st.floats(60, 86_400),
+        "must_end_by": st.floats(60, 86_400) | st.sampled_from(["00:00", "06:00", "22:30"]),
     },
 )
 

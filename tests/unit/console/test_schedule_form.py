@@ -76,6 +76,8 @@ RICH: list[dict[str, Any]] = [
         "shadow": True,
         "on_failure": "job:tell",
         "expect_success_within": 7_200.0,
+        "alert_if_running_longer_than": 600.0,
+        "must_end_by": "22:30",
         "queue": "default",
     },
 ]

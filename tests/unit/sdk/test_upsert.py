@@ -39,6 +39,7 @@ RICH: dict[str, Any] = {
     "catch_up": "latest",
     "max_running": 3,
     "expect_success_within": 3_600,
+    "must_end_by": "06:00",
     "managed_by": "acme.jobs",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -10,13 +11,17 @@ from hypothesis import strategies as st
 from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.names import fire_ref
 from quarterjack.domain.notice import NoticeKind
-from quarterjack.domain.options import Options
+from quarterjack.domain.options import Options, changed
 from quarterjack.domain.schedule import Head, ScheduleState
+from quarterjack.domain.times import MINUTE, from_ms, to_ms
+from quarterjack.errors import InvalidInput
 from quarterjack.state.incidents import (
     after_failure,
     after_success,
     began,
+    ends_by,
     failing_since,
+    next_end_check,
     notice_of,
     resumed,
     target,
@@ -156,4 +161,34 @@ def test_a_notice_says_what_happened_in_a_sentence() -> None:
 
 def test_a_recovery_is_told_to_whom_it_is_for() -> None:
     options = Options(on_failure="job:a", on_recovery="job:b")
-    assert [target(kind, options) for kind in NoticeKind] == ["job:a", "job:a", "job:a", "job:b"]
+    assert [target(kind, options) for kind in NoticeKind] == ["job:a"] * 3 + ["job:b", "job:a", "job:b"]
+
+
+@pytest.mark.parametrize(
+    ("due", "by", "zone", "end"),
+    [
+        ("2026-05-04T22:00:00+02:00", "06:00", "Europe/Berlin", "2026-05-05T06:00:00+02:00"),
+        ("2026-05-04T05:59:59+02:00", "06:00", "Europe/Berlin", "2026-05-04T06:00:00+02:00"),
+        ("2026-05-04T06:00:00+02:00", "06:00", "Europe/Berlin", "2026-05-05T06:00:00+02:00"),  # not at once
+        ("2026-03-28T22:00:00+01:00", "06:00", "Europe/Berlin", "2026-03-29T06:00:00+02:00"),  # a night of seven hours
+        ("2026-03-28T22:00:00+01:00", "02:30", "Europe/Berlin", "2026-03-29T03:00:00+02:00"),  # the clocks skip it
+        ("2026-10-25T00:00:00+02:00", "02:30", "Europe/Berlin", "2026-10-25T02:30:00+02:00"),  # the first of two
+        ("2026-05-04T22:00:00+00:00", 5400.0, "Europe/Berlin", "2026-05-04T23:30:00+00:00"),
+    ],
+)
+def test_a_time_of_day_is_in_the_zone_of_the_schedule(due: str, by: float | str, zone: str, end: str) -> None:
+    at = ends_by(to_ms(datetime.fromisoformat(due), "due"), by, zone)
+    assert from_ms(at) == datetime.fromisoformat(end)
+
+
+@pytest.mark.parametrize(("since", "ages"), [(0, [1, 2, 3]), (3600, [1, 2, 8, 60])])
+def test_ends_of_overdue_runs_are_looked_for_ever_more_seldom(since: int, ages: list[int]) -> None:
+    for age in ages:
+        after = next_end_check(since, since + age * MINUTE) - since - age * MINUTE
+        assert MINUTE <= after == min(max(age * MINUTE // 8, MINUTE), 15 * MINUTE)
+
+
+@pytest.mark.parametrize("given", ["6:00", "24:00", "06:60", "06:00:00", "six", "", 59, -1, True, 1e9])
+def test_what_is_no_end_is_refused(given: object) -> None:
+    with pytest.raises(InvalidInput, match="must_end_by"):
+        changed(Options(), {"must_end_by": given})

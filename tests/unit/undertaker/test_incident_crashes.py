@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from quarterjack import Context, Retry, Rule
-from quarterjack.domain.run import RunState
+from quarterjack.domain.notice import OF_ONE_RUN
+from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.errors import Permanent
 
@@ -90,6 +91,19 @@ def told_of_silence(scene: Scene) -> list[str]:
     return found if kinds == {"no_success"} else [*found, f"told: {kinds}"]
 
 
+def told_of_the_late(scene: Scene) -> list[str]:
+    """The one run was told to be overdue, and to have ended, each as one notice; if ticks crashed before, it may have ended first."""
+    world = scene.world
+    world.live(HOURS)
+    found = list(told_wrongly(world.memory, [OWNER], world.clock()))
+    notices = [published.notice for published in world.memory.published]
+    tokens = {(str(notice.kind), notice.token) for notice in notices if notice.kind in OF_ONE_RUN}
+    if sorted(kind for kind, _ in tokens) != ["overdue", "overdue_ended"] and (tokens or not scene.plan.crashed):
+        found.append(f"told: {tokens}")
+    left = [entry.key for entry in world.entries(EntryKind.OVERDUE)]
+    return [*found, *(f"left behind: {key}" for key in left)]
+
+
 FAILS = [period, work, undertake]
 PARTS = 4  # `make test` plays one, `make check` all
 
@@ -107,6 +121,11 @@ SCENARIOS = [
         "is silent",
         [create(fires=1, broken=0, expression="rate(10 days)", expect_success_within=60), silent, minute],
         told_of_silence,
+    ),
+    Scenario(
+        "is overdue",
+        [create(fires=1, broken=0, expression="rate(60 seconds)", must_end_by=60), *[minute] * 4, work, *[minute] * 3],
+        told_of_the_late,
     ),
 ]
 

@@ -20,6 +20,7 @@ from tests.support.scenes.world import Faults, crash
 
 FAILING, RECOVERED = "schedule.failing", "schedule.recovered"
 BOTH = frozenset({FAILING, RECOVERED})
+ALL = BOTH | {"schedule.overdue", "schedule.overdue_ended"}
 UNTOLD: dict[str, Any] = {"on_failure": None, "on_recovery": None}
 
 
@@ -141,7 +142,7 @@ def test_the_harness_publishes_events_if_it_is_told_to() -> None:
     [
         ((None, None), frozenset()),
         ((None, FAILING), frozenset()),
-        (("eventbridge:acme", None), BOTH),
+        (("eventbridge:acme", None), ALL),
         (("eventbridge:acme", "run.dead, schedule.failing"), {FAILING}),
         (("eventbridge:acme", "run.dead"), frozenset()),
     ],

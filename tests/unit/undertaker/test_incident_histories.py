@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from quarterjack import Context, Retry, Scheduler
@@ -24,7 +25,7 @@ from quarterjack.undertaker.bury import bury_one
 from tests.support.histories.history import EXPRESSIONS, FAR, History
 from tests.support.histories.simulator import CALM, ROUGH, WILD, Faults, Process
 from tests.support.parts import in_turn
-from tests.support.scenes.incident_verifier import published_wrongly, told_wrongly
+from tests.support.scenes.incident_verifier import overdue_wrongly, published_wrongly, told_wrongly
 from tests.support.scenes.incidents import CALM as RECOVERED
 from tests.support.scenes.incidents import TOPIC
 from tests.support.scenes.lease_oracle import Seen
@@ -54,7 +55,7 @@ class Failing(History):
 
     def _brittle(self, ctx: Context, payload: object) -> None:
         for _ in range(self.dice.choice([0, 0, 1])):
-            self.stage.yield_until(self.stage.now + self.dice.choice([0, 500, 5_000, 40_000]))
+            self.stage.yield_until(self.stage.now + self.dice.choice([0, 500, 5_000, 40_000, 150_000]))
         if not self.resting and self.stage.now % BOUT < BOUT // 2 and self.dice.random() < 0.8:
             raise Permanent("a bout")
 
@@ -62,6 +63,10 @@ class Failing(History):
         expression, job = self.dice.choice(EXPRESSIONS), "brittle.once" if name == "once" else "brittle"
         most = self.dice.choice([None, 2, 4])
         within = self.dice.choice([None, None, 300])
+        ends: dict[str, Any] = {
+            "must_end_by": self.dice.choice([None, None, 60, 240, "12:20"]),
+            "alert_if_running_longer_than": self.dice.choice([None, None, 60]),
+        }
         if act == "create":
             self.stage.count(act)
             owner.create_schedule(
@@ -73,10 +78,13 @@ class Failing(History):
                 pause_on_failure=most,
                 expect_success_within=within,
                 deadline=self.dice.choice([None, 90]),
+                **ends,
             )
         elif act == "update":
             self.stage.count(act)
-            owner.update_schedule(name, expression=expression, pause_on_failure=most, expect_success_within=within)
+            owner.update_schedule(
+                name, expression=expression, pause_on_failure=most, expect_success_within=within, **ends
+            )
         else:
             super()._act(act, owner, name)
 
@@ -96,7 +104,8 @@ class Failing(History):
         owners = [f"acme/{name}" for name in NAMES]
         fast = MINUTE + self.faults.skew  # a tick comes every minute, and the writer's clock may be ahead
         wrong = published_wrongly(memory, now, fast=fast)
-        return [*told_wrongly(memory, owners, now, fast=fast), *wrong, *self._still_wrong()]
+        late = overdue_wrongly(memory, now, skew=self.faults.skew, patience=5 * MINUTE + 2 * self.faults.skew)
+        return [*told_wrongly(memory, owners, now, fast=fast), *wrong, *self._still_wrong(), *late]
 
     def _still_wrong(self) -> list[str]:
         """A success ends an incident: at once, or when somebody has looked who comes after twice its age at the latest."""
@@ -148,7 +157,7 @@ def test_no_history_lists_or_tells_wrongly(faults: Faults) -> None:
     totals = many(range(6), faults)
     print(dict(totals))  # noqa: T201 (what was tried)
     assert totals["failed"] > 30
-    assert min(totals[kind] for kind in ("failure", "recovery", "paused")) > 0
+    assert min(totals[kind] for kind in ("failure", "recovery", "paused", "overdue", "overdue_ended")) > 0
 
 
 @in_turn("faults", [CALM, WILD], ["calm", "wild"])

@@ -107,6 +107,17 @@ _OPTIONS = OptionSpec.all(
     ("on_failure", str, "Notified of an incident: ARN of an SNS topic, or job:NAME."),
     ("on_recovery", str, "Notified of the first success after an incident: ARN of an SNS topic, or job:NAME."),
     ("expect_success_within", Seconds, "Time without a success, e.g. 26h, after which an incident opens."),
+    (
+        "alert_if_running_longer_than",
+        Seconds,
+        "Time after its first start, e.g. 2h, at which a run that has not ended is reported.",
+        "--alert-if-longer-than",
+    ),
+    (
+        "must_end_by",
+        Duration(time_of_day=True),
+        "Time of day, e.g. 06:00, or time after the due time, at which a run that has not ended is reported.",
+    ),
 )
 RETRY = {
     "max_attempts": "max_attempts",

@@ -57,7 +57,7 @@ _LEFT: Mapping[str, str] = {
     "concurrency": "caps of jobs and tenants bound what runs at a time",
     "on_failure_callback": "give on_failure: the ARN of a topic, or job:NAME",
     "on_success_callback": "a task with join: done does something at the end",
-    "sla_miss_callback": "expect_success_within tells of a missing success",
+    "sla_miss_callback": "must_end_by tells of a run that has not ended in time",
     "user_defined_macros": "a payload has references alone",
     "access_control": "grants say who may do what",
 }

@@ -23,13 +23,14 @@ from quarterjack.domain.names import RunRef, aside_ref
 from quarterjack.domain.payload import is_same_content
 from quarterjack.domain.policies import Overrides, Priority
 from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
-from quarterjack.domain.schedule import Head
+from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.times import HOUR
 from quarterjack.errors import Conflict, KeyReused, QuarterjackError, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
-from quarterjack.fires.claim import message_of, send
-from quarterjack.fires.context import LOOKAHEAD, FireContext
+from quarterjack.fires.claim import fire_message, message_of, send
+from quarterjack.fires.context import LOOKAHEAD, FireContext, find_revision
 from quarterjack.fires.gates import admitted
+from quarterjack.fires.plan import overdue_check
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.ports.services import Services
 from quarterjack.state.waits.park import next_check, wait_id
@@ -54,14 +55,23 @@ class SameTime(Enum):
 
 
 def submit(
-    run: RunRow, context: FireContext, *, same_time: SameTime = SameTime.DUE, audit: AuditEntryRow | None = None
+    run: RunRow,
+    context: FireContext,
+    *,
+    same_time: SameTime = SameTime.DUE,
+    audit: AuditEntryRow | None = None,
+    revision: Revision | None = None,
 ) -> RunRow:
     """Accept a run; returns the run in the ledger: this one, or the run that its key already has. ``audit``: of a trigger or replay.
+
+    ``revision``: of a trigger, if it was read. Its options say whether the run is watched, until it ends in time.
 
     Raises KeyReused if that run has other content, or another time as far as ``same_time`` says; Unavailable.
     """
     services, clock = context.services, context.clock
-    entry = put_entry(entry_of(run, services, clock()), services)
+    now = clock()
+    check = None if revision is None else overdue_check(revision, run.ref, run.due, now)
+    entry = put_entry(entry_of(run, services, now), services, beside=check)
     existing = services.ledger.submit(run, audit)
     if existing is not None:
         services.usage.give_back_place(run.ref.tenant)
@@ -69,7 +79,7 @@ def submit(
         if existing.state not in WAITING or existing.not_before != run.not_before:
             services.agenda.remove([entry])
         return same_run(existing, run, same_time)
-    sent_or_left(run, entry, context)
+    sent_or_left(run, entry, context, revision)
     return run
 
 
@@ -92,13 +102,13 @@ def same_run(existing: RunRow, run: RunRow, same_time: SameTime) -> RunRow:
     return existing
 
 
-def sent_or_left(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
+def sent_or_left(run: RunRow, entry: AgendaEntry, context: FireContext, revision: Revision | None = None) -> None:
     """Send the message of a run that was put; if it is due later, its entry does. Raises Unavailable."""
     clock = context.clock
     if clock() - entry.created_at > ORPHAN_PATIENCE // 2:  # this process stalled: the ticker may have dropped the entry
         put_entry(replace(entry, created_at=clock()), context.services)
     if run.not_before <= clock() + LOOKAHEAD:
-        send_now(run, entry, context)
+        send_now(run, entry, context, revision)
 
 
 def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
@@ -135,16 +145,17 @@ def wait_timer(run: RunRow, services: Services, now: int) -> AgendaEntry:
     return replace(entry_of(run, services, now), due=due, id=wait_id(str(run.ref), run.wait_no))
 
 
-def put_entry(entry: AgendaEntry, services: Services) -> AgendaEntry:
-    """Put the entry of a run before the run. Raises Unavailable."""
-    if entry.key not in services.agenda.put([entry]):
+def put_entry(entry: AgendaEntry, services: Services, *, beside: AgendaEntry | None = None) -> AgendaEntry:
+    """Put the entry of a run, and one ``beside`` it, before the run. Raises Unavailable."""
+    entries = [entry] if beside is None else [entry, beside]
+    if len(services.agenda.put(entries)) < len(entries):
         raise Unavailable(
             "the agenda did not accept the run; nothing was submitted, try again with the same idempotency key"
         )
     return entry
 
 
-def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
+def send_now(run: RunRow, entry: AgendaEntry, context: FireContext, revision: Revision | None = None) -> None:
     """Send the message of a run that is due before the next tick.
 
     If that fails, or its low lane is held back, the ticker sends it.
@@ -153,7 +164,8 @@ def send_now(run: RunRow, entry: AgendaEntry, context: FireContext) -> None:
     if not admitted(context.gates, [entry]):
         return
     try:
-        message = message_of(run, services, context.trace)
+        trace = context.trace
+        message = message_of(run, services, trace) if revision is None else fire_message(run, revision, trace)
         if message is None:
             return
         if send([message], services.work, clock)[0]:
@@ -196,7 +208,8 @@ def trigger(call: ScheduleCall, spec: TriggerSpec, context: FireContext) -> RunR
         actor=actor_of(context),
         app_version=context.services.tenants.app_versions.current(now).assigned(str(ref)),
     )
-    return submit(run, context, audit=audit_entry(AuditAct.TRIGGER, str(ref), context, key=spec.key))
+    revision = find_revision(head.owner, head.revision, context.services)
+    return submit(run, context, audit=audit_entry(AuditAct.TRIGGER, str(ref), context, key=spec.key), revision=revision)
 
 
 def _instant_of(head: Head, key: str, token: str, services: Services, now: int) -> int:

@@ -43,6 +43,7 @@ _DONE = {
 }
 DURATIONS = (  # words of a definition whose value is seconds
     *("timeout", "deadline", "catch_up_window", "expect_success_within"),
+    *("alert_if_running_longer_than", "must_end_by"),
     *("base", "cap", "within", "window", "jitter"),
 )
 _APART = ("expression", "timezone", "payload", "description", "tags", "job", "tasks")  # shown by themselves

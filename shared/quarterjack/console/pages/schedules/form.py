@@ -39,6 +39,7 @@ _FLAGS = {
     "retry.base": "--retry-base",
     "retry.cap": "--retry-cap",
     "retry.within": "--retry-within",
+    "alert_if_running_longer_than": "--alert-if-longer-than",
 }
 
 
@@ -256,7 +257,8 @@ def _options(word: str, value: Any) -> Iterator[str]:
         for one in value:
             yield from (_flag(word), str(one))
     else:
-        yield from (_flag(word), _seconds(value) if word.rpartition(".")[2] in DURATIONS else str(value))
+        is_span = word.rpartition(".")[2] in DURATIONS and not isinstance(value, str)
+        yield from (_flag(word), _seconds(value) if is_span else str(value))
 
 
 def _flag(word: str) -> str:
