@@ -44,6 +44,7 @@ BODIES: dict[str, Any] = {
     "patch_schedule": {"timezone": "UTC"},
     "start_backfill": {"start": "2026-05-04T10:00:00Z", "end": "2026-05-04T12:00:00Z", "current": True},
     "cancel_schedule_runs": {"after": "2026-05-04T10:00:00Z", "upto": "2026-05-04T13:00:00Z"},
+    "bulk_runs": {"action": "cancel", "filter": {"job": "greet"}},
     "bulk": {"action": "pause", "filter": {"prefix": "n"}},
 }
 

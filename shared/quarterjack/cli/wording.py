@@ -36,6 +36,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 COMMANDS: Mapping[str, str] = {
     "archive": "archive read",
     "backfill": "schedules backfill",
+    "bulk_runs": "runs bulk",
     "cancel_run": "runs cancel",
     "create_schedule": "schedules create",
     "delete_schedule": "schedules delete",

@@ -41,6 +41,13 @@ BULK_VERBS: Mapping[str, Verb] = {
     "retag": Verb.UPDATE,
     "trigger": Verb.TRIGGER,
 }
+BULK_RUN_VERBS: Mapping[str, Verb] = {
+    "cancel": Verb.CANCEL,
+    "redrive": Verb.REDRIVE,
+    "replay": Verb.REPLAY,
+    "hasten": Verb.RESCHEDULE,
+    "reassign": Verb.RETRY,
+}
 CALLS: Mapping[str, Call] = {
     # Schedules.
     "create_schedule": _call(About.JOB, Verb.CREATE),
@@ -105,6 +112,12 @@ CALLS: Mapping[str, Call] = {
     "retry_pipeline": _call(About.RUN, Verb.REPLAY),
     "list_dead": _call(About.FILTER, Verb.READ_RUNS),
     "redrive": _call(About.FILTER, Verb.REDRIVE, when="of one run: of its job"),
+    "bulk_runs": _call(
+        About.FILTER,
+        Verb.READ_RUNS,
+        *BULK_RUN_VERBS.values(),
+        when="`read-runs` and that of the action: `reschedule` to hasten, with `retry` between two attempts; `retry` to reassign",
+    ),
     "purge": _call(About.FILTER, Verb.PURGE, when="of one run: of its job"),
     # Backfills.
     "backfill": _call(About.SCHEDULE, Verb.BACKFILL, when="of the jobs of all revisions that it runs"),

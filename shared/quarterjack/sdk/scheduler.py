@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from quarterjack.sdk.backfills import BackfillMethods
-from quarterjack.sdk.dead import DeadRunMethods
 from quarterjack.sdk.history.audit import AuditMethods
+from quarterjack.sdk.history.bulk_runs import RunBulkMethods
 from quarterjack.sdk.history.diagnosis import DiagnosisMethods
-from quarterjack.sdk.history.finding import FindMethods
 from quarterjack.sdk.history.statistics import HistoryMethods
-from quarterjack.sdk.history.versions import VersionMethods
 from quarterjack.sdk.pipelines.pipelines import PipelineMethods
 from quarterjack.sdk.schedules.bulk import BulkMethods
 from quarterjack.sdk.schedules.declared import DeclarationMethods
@@ -29,14 +27,12 @@ class Scheduler(
     DeclarationMethods,
     FreezeMethods,
     BackfillMethods,
-    DeadRunMethods,
     SignalMethods,
     LinkMethods,
-    FindMethods,  # over InstallationMethods
+    RunBulkMethods,  # over RunMethods, DeadRunMethods, FindMethods and VersionMethods
     HistoryMethods,
     DiagnosisMethods,
     AuditMethods,
-    VersionMethods,
 ):
     """One tenant's schedules and runs.
 

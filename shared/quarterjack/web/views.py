@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from quarterjack.sdk.backfills import Backfill
 from quarterjack.sdk.history.audit import AuditEntry
+from quarterjack.sdk.history.bulk_runs_work import BulkRunsResult
 from quarterjack.sdk.history.day_stats import DayStats, HourlyOutcomes
 from quarterjack.sdk.history.versions import ApplicationVersion
 from quarterjack.sdk.history.views import JobView, LogLine, QueueView, Worker, WorkerRun
@@ -79,6 +80,7 @@ SIGNAL = shape(SignalReceipt)
 SIGNAL_LINK, RUN_LINK = shape(SignalLink), shape(RunLink)
 FIRE = shape(PreviewRow)
 _GO_ON = {"cursor": (str | None, "send it to go on; null: all were read", lambda one: cursor_in_url(one.cursor))}
+BULK_RUNS = shape(BulkRunsResult, leave_out=("cursor",), add=_GO_ON)
 BULK = shape(BulkResult, leave_out=("cursor",), add=_GO_ON)
 SPAN, COMING = shape(ForecastSpan), shape(ComingSchedule)
 FORECAST = shape(Forecast, leave_out=("cursor",), add=_GO_ON)

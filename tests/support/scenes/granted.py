@@ -15,6 +15,7 @@ from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.profile import INSTALLATION, TenantProfile, TenantState
 from quarterjack.errors import Forbidden, QuarterjackError
 from quarterjack.pipelines import Pipeline, pipeline
+from quarterjack.sdk.call_verbs import BULK_RUN_VERBS
 from quarterjack.stores.tables import AUDIT, TENANTS
 from quarterjack.testing import ManualClock, Memory
 
@@ -153,6 +154,11 @@ def bulk(action: Any, words: dict[str, Any], **more: Any) -> Act:
     return lambda on, of: on.bulk(action, **({"job": of.job} | more | words))
 
 
+def run_bulk(action: Any, *, job: bool, **more: Any) -> Act:
+    words = more | ({"version": "1"} if action == "reassign" else {})
+    return lambda on, of: on.bulk_runs(action, job=of.job if job else None, **words)
+
+
 CASES: tuple[Case, ...] = (
     case("create_schedule", V.CREATE, lambda on, of: on.create_schedule(f"new-{of.name}", of.job, "0 9 * * *")),
     case("upsert_schedule", V.CREATE, lambda on, of: on.upsert_schedule(f"new-{of.name}", of.job, "0 9 * * *")),
@@ -224,6 +230,15 @@ CASES: tuple[Case, ...] = (
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(of.run)),
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(job=of.job)),
     case("redrive", V.REDRIVE, lambda on, of: on.redrive(schedule=of.name, dry_run=True), about_job=False),
+    *(
+        case("bulk_runs", (V.READ_RUNS, verb), run_bulk(action, job=True, dry_run=dry))
+        for action, verb in BULK_RUN_VERBS.items()
+        for dry in (False, True)
+    ),
+    *(
+        case("bulk_runs", (V.READ_RUNS, verb), run_bulk(action, job=False, tag="team"), about_job=False)
+        for action, verb in BULK_RUN_VERBS.items()
+    ),
     case("purge", V.PURGE, lambda on, of: on.purge(of.run)),
     case("purge", V.PURGE, lambda on, of: on.purge(job=of.job)),
     case("purge", V.PURGE, lambda on, of: on.purge(schedule=of.name), about_job=False),

@@ -41,7 +41,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = ManualClock(START)
-        self.memory = Memory(self.clock)
+        self.memory = Memory(self.clock, queues=["bulk"])
         self.services = self.memory.connect()
         self.jobs = jobs()
         self.owner = self.of("acme")

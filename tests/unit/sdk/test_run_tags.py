@@ -72,6 +72,8 @@ def test_each_way_to_a_run_gives_it_tags_by_which_it_is_listed(
     waiting = world.owner.get_run(run_id)
     assert (waiting.state, dict(waiting.tags)) == (RunState.QUEUED, TAGS | beside)
     assert [run.id for run in world.owner.list_runs(tag=("customer", "42")).items] == [run_id]
+    of_schedule = world.owner.list_runs(waiting.schedule, tag=("customer", "42")).items  # a trigger's from the ledger
+    assert [run.id for run in of_schedule] == [run_id]
     world.live(2)
     assert world.owner.get_run(run_id).state is RunState.SUCCEEDED
     (ended,) = world.owner.list_runs(tag=("customer", "42")).items

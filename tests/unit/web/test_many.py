@@ -47,6 +47,25 @@ def _slower(api: Api) -> Any:
     return replace(api.app.state.front, longest=20.0)
 
 
+def test_an_act_on_runs_is_previewed_done_and_goes_on_with_its_key() -> None:
+    api = Api(longest=0.0)
+    for number in range(3):
+        api.post("/runs", {"job": "fail", "delay": 3_600, "tags": {"customer": str(number % 2)}}, 201)
+    api.harness.advance(seconds=1)  # the history has them
+    body: dict[str, Any] = {"action": "cancel", "filter": {"tag": "customer=0", "state": ["QUEUED"]}}
+    preview = api.post("/runs/bulk", body | {"dry_run": True})
+    assert (preview["count"], preview["states"], preview["dry_run"]) == (2, {"QUEUED": 2}, True)
+    first = api.post("/runs/bulk", body, Idempotency_Key="k")
+    assert first["cursor"] is not None  # its time was used up before the first
+    api.app.state.front = _slower(api)
+    done = api.post("/runs/bulk", body, Idempotency_Key="k")
+    assert (done["count"], done["failed_count"], done["cursor"]) == (2, 0, None)
+    left = [one for one in api.get("/runs")["items"] if one["state"] == "QUEUED"]
+    assert [one["tags"] for one in left] == [{"customer": "1"}]
+    assert api.problem("POST", "/runs/bulk", {"action": "cancel", "filter": {}})[1]["field"] == "schedule"
+    assert api.problem("POST", "/runs/bulk", {"action": "stop", "filter": {"job": "fail"}})[1]["field"] == "action"
+
+
 def test_a_repeat_gets_the_latest_application_version_or_that_of_the_original() -> None:
     api = Api()
     api.harness.deploy("1.0")

@@ -23,6 +23,7 @@ from quarterjack.cli.parameters import (
 )
 from quarterjack.cli.runs.answers import complete, fail, heartbeat, links, make_link, revoke_link, signal
 from quarterjack.cli.runs.batches import submit_all
+from quarterjack.cli.runs.bulk import bulk
 from quarterjack.cli.runs.history import print_transition
 from quarterjack.cli.runs.listing import list_
 from quarterjack.cli.runs.logs import logs, show_traceback
@@ -246,4 +247,5 @@ for _command in (signal, complete, fail, heartbeat, links, revoke_link, tail):
     app.command()(_command)
 app.command("link")(make_link)
 app.command()(submit_all)
+app.command()(bulk)
 app.command()(logs)

@@ -178,6 +178,12 @@ def _head_of(body: Mapping[str, Any]) -> Head:
 # Calls whose act is no transaction: the record comes first, with a word that identifies the one thing that they may do.
 
 
+def read_progress(token: ClientToken, services: Services, now: int) -> tuple[int, Mapping[str, Any]]:
+    """The version of the record of a call that goes on, and how far it is: {} before it began. Raises KeyReused."""
+    version, body = _read_record(token, services, now)
+    return version, {} if body is None else body
+
+
 def remembered_word(token: ClientToken, services: Services, now: int) -> str | None:
     """The word of an earlier call with this token. Raises KeyReused if another call used the token."""
     body = _read_record(token, services, now)[1]

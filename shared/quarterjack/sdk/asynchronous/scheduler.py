@@ -180,6 +180,7 @@ class AsyncScheduler(AsyncBase):
     cancel_backfill = awaited(Scheduler.cancel_backfill)
     backfill_runs = awaited(Scheduler.backfill_runs)
     bulk = awaited(Scheduler.bulk)
+    bulk_runs = awaited(Scheduler.bulk_runs)
 
     # Declarations.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from quarterjack.arguments import (
     MAX_DESCRIPTION,
@@ -38,14 +38,16 @@ from quarterjack.sdk.call_verbs import BULK_VERBS
 from quarterjack.sdk.cursors import Listing
 from quarterjack.sdk.requests import refuse_secrets, token_of
 from quarterjack.sdk.runs import RunMethods
-from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress, BulkWork, WaitingStop, with_head_cache
 from quarterjack.sdk.schedules.changes import ScheduleMethods
 from quarterjack.sdk.schedules.filters import CHUNK, Filter, TagFilter, checked_filter, walk
 from quarterjack.sdk.session import over
 from quarterjack.values import replace
 
+if TYPE_CHECKING:
+    from quarterjack.sdk.schedules.bulk_work import BulkProgress, ScheduleWork
+
 Act = Callable[["BulkMethods", Head, str], object]  # with the idempotency key of a trigger
-OnProgress = Callable[[BulkProgress], object]
+OnProgress = Callable[["BulkProgress"], object]
 
 BulkAction = Literal["pause", "resume", "delete", "retag", "trigger"]
 ACTIONS: Mapping[str, tuple[str, ...]] = {  # which arguments an action takes
@@ -116,6 +118,12 @@ class BulkMethods(ScheduleMethods, RunMethods):
         pass its cursor to the call itself, which would leave out what it only counted.
         Raises InvalidInput, KeyReused (the token), and Unavailable (the listing failed; the message has the cursor).
         """
+        from quarterjack.sdk.schedules.bulk_work import (  # noqa: PLC0415 (`import quarterjack` need not take its time)
+            AT_ONCE,
+            ScheduleWork,
+            WaitingStop,
+        )
+
         wanted = self._checks.named_job(job)
         if not isinstance(action, str) or action not in ACTIONS:
             raise InvalidInput("action", action, "is not known", f"use one of {', '.join(ACTIONS)}")
@@ -140,7 +148,7 @@ class BulkMethods(ScheduleMethods, RunMethods):
             key = client_token or key or f"bulk-{uuid.uuid4().hex}"
         if token is not None:  # which nothing but a trigger takes
             remember_act(token, self.session.services, self.session.clock(), dry_run=dry_run)
-        work = BulkWork(
+        work = ScheduleWork(
             act=(lambda owner, head, key: None) if dry_run else act,
             key=key,
             listing=listing,
@@ -173,13 +181,15 @@ class BulkMethods(ScheduleMethods, RunMethods):
         self,
         conditions: Filter,
         changing: Sequence[ScheduleState],
-        work: BulkWork,
+        work: ScheduleWork,
         pace: TokenBucket,
         pool: ThreadPoolExecutor,
         *,
         dry_run: bool,
     ) -> bool:
         """Start an action for each schedule. False if ``stop`` was set before the last one. Raises Unavailable."""
+        from quarterjack.sdk.schedules.bulk_work import AT_ONCE, with_head_cache  # noqa: PLC0415 (as above)
+
         work.tell()
         acting = self._of_one_call()
         for part in walk(self.tenant, conditions, self.session.services, cursor=work.reached or None, chunk=CHUNK):
@@ -190,7 +200,7 @@ class BulkMethods(ScheduleMethods, RunMethods):
                 work.settle(most=AT_ONCE - 1)
                 if not pace.go_on(wait=not dry_run):
                     return False
-                work.begin(owner, head, pool)
+                work.begin(head.name, owner, head, pool)
             if part.cursor is not None and pace.is_stopped():
                 return False
         return True

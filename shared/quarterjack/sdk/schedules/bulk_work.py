@@ -1,8 +1,9 @@
-"""A bulk call on its way: the actions that are under way, their results in order of name, and the heads that no action reads again."""
+"""A bulk call on its way: the actions that are under way, their results, and the heads that no action reads again."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -24,35 +25,33 @@ _LATE = 0.05  # seconds: most by which a progress is late while the next start i
 
 @dataclass(frozen=True, kw_only=True)
 class BulkProgress:
-    """Progress of ``bulk``."""
+    """Progress of ``bulk`` or ``bulk_runs``."""
 
-    done: int  # schedules
-    failed: int  # schedules
-    cursor: str  # behind the schedules up to which all have ended; pass it to continue, also after a crash
+    done: int  # schedules or runs
+    failed: int  # likewise
+    cursor: str  # behind those up to which all have ended; pass it to continue, also after a crash
 
 
 @dataclass(kw_only=True)
-class BulkWork:
-    """Actions in progress, in order of name, and the results of those that ended."""
+class BulkWork(ABC):
+    """Actions in progress, and the results of those that ended."""
 
-    act: Callable[[Any, Head, str], object]  # the Scheduler that acts, the schedule, the idempotency key of a trigger
-    key: str  # idempotency key of triggers
+    act: Callable[[Any, Any, str], object]  # the Scheduler that acts, what it acts on, the idempotency key
+    key: str  # idempotency key of what an action submits
     listing: Listing
     on_progress: Callable[[BulkProgress], object] | None
-    reached: str  # the last name up to which every action has ended; "" before the first
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     going: dict[Future[object], str] = field(default_factory=dict)
-    begun: deque[str] = field(default_factory=deque)  # names after ``reached``, in order
-    ended: set[str] = field(default_factory=set)  # of these
 
     @property
+    @abstractmethod
     def cursor(self) -> str:
-        return self.listing.cursor(f"{self.reached}~{self.key}" if self.key else self.reached)
+        """Where another call goes on."""
 
-    def begin(self, owner: object, head: Head, pool: ThreadPoolExecutor) -> None:
-        self.begun.append(head.name)
-        self.going[pool.submit(self.act, owner, head, self.key)] = head.name
+    def begin(self, name: str, owner: object, target: object, pool: ThreadPoolExecutor) -> None:
+        """Begin the action on ``target``, which ``name`` names."""
+        self.going[pool.submit(self.act, owner, target, self.key)] = name
 
     def settle(self, *, most: int = AT_ONCE) -> None:
         """Record and report the actions that have ended, and wait until at most so many are in progress."""
@@ -68,17 +67,47 @@ class BulkWork:
         try:
             future.result()
             self.done.append(name)
-        except QuarterjackError as problem:  # of this schedule alone
-            self.failed[name] = str(problem)
-        self.ended.add(name)
-        while self.begun and self.begun[0] in self.ended:
-            self.reached = self.begun.popleft()
-            self.ended.remove(self.reached)
+        except QuarterjackError as problem:  # of this one alone
+            self.has_failed(name, problem)
+        self.has_ended(name)
         self.tell()
+
+    def has_failed(self, name: str, problem: QuarterjackError) -> None:
+        self.failed[name] = str(problem)
+
+    @abstractmethod
+    def has_ended(self, name: str) -> None:
+        """One action has ended."""
 
     def tell(self) -> None:
         if self.on_progress is not None:
             self.on_progress(BulkProgress(done=len(self.done), failed=len(self.failed), cursor=self.cursor))
+
+
+@dataclass(kw_only=True)
+class ScheduleWork(BulkWork):
+    """Actions on schedules, which begin in order of name."""
+
+    reached: str  # the last name up to which every action has ended; "" before the first
+    begun: deque[str] = field(default_factory=deque)  # names after ``reached``, in order
+    ended: set[str] = field(default_factory=set)  # of these
+
+    @property
+    def cursor(self) -> str:
+        """See ``BulkWork``."""
+        return self.listing.cursor(f"{self.reached}~{self.key}" if self.key else self.reached)
+
+    def begin(self, name: str, owner: object, target: object, pool: ThreadPoolExecutor) -> None:
+        """See ``BulkWork``."""
+        self.begun.append(name)
+        super().begin(name, owner, target, pool)
+
+    def has_ended(self, name: str) -> None:
+        """See ``BulkWork``."""
+        self.ended.add(name)
+        while self.begun and self.begun[0] in self.ended:
+            self.reached = self.begun.popleft()
+            self.ended.remove(self.reached)
 
 
 class WaitingStop:

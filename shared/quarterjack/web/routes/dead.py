@@ -1,4 +1,4 @@
-"""Dead runs, and changes of many: redrive, purge, bulk. Each takes a filter; one that takes longer than a request continues by cursor."""
+"""Dead runs, and changes of many schedules or runs. Each takes a filter; one that takes longer than a request continues by cursor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from fastapi import Query as InQuery
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from quarterjack.domain.history.entry import RunKind
+from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.web import views
 from quarterjack.web.calls import Call
 from quarterjack.web.fields import (
     NAME,
     OPAQUE,
+    QUEUE,
     RUN_ID,
     ApiBody,
     Flag,
@@ -21,7 +24,9 @@ from quarterjack.web.fields import (
     Moment,
     PageQuery,
     Payload,
+    Seconds,
     SoMany,
+    VersionName,
     tag_of,
 )
 from quarterjack.web.routes.routing import answers, routes_of
@@ -98,6 +103,40 @@ class ScheduleFilter(ApiBody):
     )
 
 
+class RunFilter(ApiBody):
+    """Conditions on runs, all of which must hold; at least one is needed."""
+
+    model_config = ConfigDict(json_schema_extra=_filtered)
+
+    schedule: str | None = Field(None, pattern=NAME)
+    state: list[RunState] | None = Field(
+        None, min_length=1, description="one or several; left out: all that the action concerns"
+    )
+    job: str | None = Field(None, pattern=NAME)
+    prefix: str | None = Field(None, pattern=NAME, description="of the schedule's name")
+    tag: str | None = Field(
+        None, description="of the run or its schedule: `key=value`, or `key` for any value", examples=["customer=42"]
+    )
+    error_type: str | None = Field(None, description="class of the exception")
+    kind: list[RunKind] | None = Field(None, min_length=1, description="one or several")
+    queue: str | None = Field(None, pattern=QUEUE, description="of runs that have not ended")
+    since: Moment | None = Field(None, description="of the end of ended runs; of others, when they are due")
+    until: Moment | None = Field(None, description="likewise")
+
+
+class BulkRunsRequest(ApiBody):
+    """The act on every run that meets the conditions."""
+
+    action: Literal["cancel", "redrive", "replay", "hasten", "reassign"] = Field(examples=["cancel"])
+    filter: RunFilter = Field(examples=[{"tag": "customer=42"}])
+    version: VersionName | None = Field(None, description="for reassign")
+    allow_repeat: Flag = Field(False, description="for redrive: also LOST runs, which may have done their work")
+    as_it_was: Flag = Field(False, description="for redrive and replay: keep the application versions of the originals")
+    rate: Seconds = Field(50.0, gt=0, le=1_000, description="most runs a second")
+    dry_run: Flag = False
+    cursor: str | None = Field(None, description="cursor of the previous answer", json_schema_extra=OPAQUE)
+
+
 class BulkRequest(ApiBody):
     """The change of every schedule that meets the conditions."""
 
@@ -151,3 +190,19 @@ def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
     token: dict[str, Any] = {"client_token": key} if key is not None else {}
     with call.in_time() as stop:
         return call.answer(call.scheduler.bulk(stop=stop, **given, **token))
+
+
+@router.post("/runs/bulk", responses=answers(views.BULK_RUNS.model))
+def bulk_runs(call: Call, body: BulkRunsRequest, key: IdempotencyKey = None) -> Response:
+    """Cancel, redrive, replay, hasten or reassign many runs. While the answer has a cursor, send the request again with it.
+
+    With an `Idempotency-Key` the same request goes on where the last one ended, also without its cursor.
+    """
+    given: dict[str, Any] = body.given() | body.filter.given()
+    del given["filter"]
+    given["cursor"] = cursor_of_url(given.get("cursor"))
+    if given.get("tag") is not None:
+        given["tag"] = tag_of(given["tag"])
+    token: dict[str, Any] = {"client_token": key} if key is not None else {}
+    with call.in_time() as stop:
+        return call.answer(call.scheduler.bulk_runs(stop=stop, **given, **token))
