@@ -180,7 +180,7 @@ quick: $(VENV)/.dev ## in a minute: the tests near to what is changed since BASE
 .PHONY: check
 check: setup style dynamodb-local browser client-generator ## everything but mutants, soaks and long proofs: crash points, engines, packaging, acceptance
 	@$(WITH_TYPES) $(MAKE) --no-print-directory pythons ARGS=; $(AND_TYPES)
-	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof' --hypothesis-profile=fixed $(ARGS)
+	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof and not later' --hypothesis-profile=fixed $(ARGS)
 
 .PHONY: pythons
 pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one; REQUIRED=all fails where one cannot be had; ARGS='--files 1' for all of it
@@ -194,7 +194,7 @@ contract: setup $(filter dynamodb-local localemu,$(ENGINE)) $(if $(filter locale
 
 .PHONY: proof
 proof: setup ## histories with faults: FOR=600 seconds from seed SEED=1 on; without FOR the long tests come first
-	$(if $(FOR),,$(PYTEST) -m proof $(ARGS))
+	$(if $(FOR),,$(PYTEST) -m 'proof or later' $(ARGS))
 	$(if $(FOR),,$(BIN)/python -m tests.support.mutants --near --rooms 5 --most 60)
 	$(BIN)/python -m tests.support.simulate $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
 

@@ -65,7 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_report_header() -> str:
-    return f"parts of long tests: TURN={TURN} repeats these, make check runs all"
+    return f"parts of long tests: TURN={TURN} repeats these"
 
 
 _long = LongTests(long_tests())

@@ -2,7 +2,7 @@
 
 ``pytest -p tests.support.costs --costs build/costs`` measures, ``python -m tests.support.costs build/costs`` prints what costs most, and
 ``--write`` writes ``tests/long_tests.txt``: the functions that take turns. A function of which the measured run had only the cases of its
-day keeps the cost that it has there, so a run of `make test` is enough.
+day keeps the cost that it has there, so a run of `make test` or of `make check` is enough.
 
 Wall time says little on a machine that does other things, too. A process writes a file with a line of JSON for each test:
 its phases and the fixtures that it has set up, each in seconds of the processor, of this process and of the children that
@@ -158,7 +158,7 @@ def _spent(process: int) -> float:
 _DAILY = ("test_imports.py", "test_house.py", "test_public_names.py", "test_private_names.py", "test_mutants.py")
 _HEAD = """# Test functions that take a tenth of a second of processor time or more, with all their cases, the longest first. A third
 # of them, and of the cases of each, is in `make test`, another third the next day; of those that take half a second or more
-# a sixth. `make check` runs all. Written by `python -m tests.support.costs --write`.
+# a sixth. `make check` runs all but a part of some kinds (tests/support/parts.py). Written by `python -m tests.support.costs --write`.
 """
 
 

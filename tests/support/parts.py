@@ -4,6 +4,9 @@
 What takes a tenth of a second of processor time or more and has no parts is in ``tests/long_tests.txt``, which `tests.support.costs`
 writes: a third of these is in ``make test``, another third the next day; of those that take half a second, a sixth.
 
+``make check`` runs all but `IN_TURNS`: kinds of tests of which each searches what the others of its kind search as well, with another
+seed, fault, page or set of knobs. Of their long functions it runs a third of the cases each day; ``make proof`` runs the others.
+
 For `make pythons`, ``--files=5`` reads a fifth of the files of tests and ``--cases=2`` keeps two parameter sets of each test
 function, other ones every day.
 """
@@ -15,6 +18,8 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +28,23 @@ import pytest
 Test = TypeVar("Test", bound=Callable[..., object])
 LONG = Path(__file__).parents[1] / "long_tests.txt"
 DAYS = {0.5: 6, 0.1: 3}  # processor seconds of a function with all cases, or more → days in which each case runs once
+# Files of which `make check` runs a third each day ("*" stands for "/", too), and functions wherever they are.
+IN_TURNS = (
+    *("nights/test_*.py", "proof/test_*.py", "packaging/test_extras.py"),
+    *("unit/*histories.py", "unit/flow/test_interleaving.py", "unit/flow/test_clocks.py", "unit/history/test_books.py"),
+    *("unit/restore/test_waits.py", "unit/restore/test_restore.py", "unit/owner/test_audit_random.py"),
+    *("unit/worker/admission/test_breakers.py", "unit/owner/backfill/test_interleaving.py", "unit/eraser/test_late.py"),
+    *("unit/moving/test_border.py", "unit/console/test_in_a_browser.py", "unit/browser/test_*.py", "unit/local/*.py"),
+    *("acceptance/test_local_command.py", "acceptance/test_interrupted_start.py", "acceptance/test_tutorial.py"),
+    *("acceptance/test_chaos.py", "acceptance/test_roll_out.py", "acceptance/test_web_frameworks.py"),
+    *("infra/test_bundling.py", "infra/test_knobs.py", "infra/test_containers.py", "infra/test_cfn_lint.py"),
+    *("infra/test_deploy_local.py", "infra/test_load_balancer.py", "infra/test_stripes.py", "infra/test_queues.py"),
+    *("infra/test_events.py", "unit/bench/test_growth.py", "unit/bench/test_capacity.py", "unit/bench/test_ratio.py"),
+    *("test_pairs_of_crashes", "test_some_pairs_of_crash_points"),
+)
+# All of it every day.
+WHOLE = {"test_every_single_crash_point_at_a_write", "proof/test_forms.py", "proof/test_granted.py"}
+_CHECK_DAYS = 3
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
 
@@ -89,18 +111,37 @@ class LongTests:
         self._cases = defaultdict[str, int](int)  # that were met, of each function
 
     def marks(self, item: pytest.Item) -> None:
-        """Mark the test ``check``, or ``turn`` if it is its day. One that has a mark of these, or ``proof``, keeps it."""
+        """Mark the test ``check``, or ``turn`` if it is its day; one that has a mark of these, or ``proof``, keeps it.
+
+        If it is of a kind that takes turns in `make check`, also ``turn`` if it is its day there, or ``later``.
+        """
         name = getattr(item, "originalname", None) or item.name
-        if name not in self._places or any(item.get_closest_marker(mark) for mark in ("check", "proof", "turn")):
+        if name not in self._places or item.get_closest_marker("proof"):
             return
-        item.add_marker("turn" if self.is_due(name) else "check")
+        number, days = self._next(name)
+        if not any(item.get_closest_marker(mark) for mark in ("check", "turn")):
+            item.add_marker("turn" if number % days == self._turn % days else "check")
+        if days == max(DAYS.values()) and takes_turns(item.path, name) and not item.get_closest_marker("turn"):
+            item.add_marker("turn" if number % _CHECK_DAYS == self._turn % _CHECK_DAYS else "later")
 
     def is_due(self, name: str) -> bool:
         """Whether the next case of a function that is in the list is one of today's."""
+        number, days = self._next(name)
+        return number % days == self._turn % days
+
+    def _next(self, name: str) -> tuple[int, int]:
         place, days = self._places[name]
         number = place + self._cases[name]
         self._cases[name] += 1
-        return number % days == self._turn % days
+        return number, days
+
+
+@cache
+def takes_turns(path: Path, name: str) -> bool:
+    """Whether a test function is of a kind that takes turns in `make check`."""
+    file = str(path.relative_to(LONG.parent))
+    whole = name in WHOLE or file in WHOLE
+    return not whole and any(kind == name or fnmatch(file, kind) for kind in IN_TURNS)
 
 
 def long_tests() -> dict[str, float]:

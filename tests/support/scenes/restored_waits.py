@@ -133,11 +133,12 @@ class RestoredWaits(Restored):
         )
         chance.choice(acts)()
 
-    def answer(self) -> None:
-        """Answer a run that waits for it."""
+    def answer(self) -> bool:
+        """Answer a run that waits for it; whether there was one."""
         waiting = [run for run in self.memory.runs() if run.state is RunState.PARKED and signal_of(run) is not None]
         for run in waiting[:1]:
             self.scheduler.signal(str(run.ref), "answer", {"yes": True})
+        return bool(waiting)
 
     def batch(self) -> str:
         """A batch; the id of the run after it."""
@@ -210,7 +211,8 @@ class RestoredWaits(Restored):
         for _ in range(10):
             self.harness.advance(hours=2)
             for _ in range(20):
-                self.answer()
+                if not self.answer():
+                    break
         for run in self.memory.runs():
             assert run.is_terminal, run
         permits = permits_of("default", self.memory.connect())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 
 import pytest
 
 from tests.support import costs
-from tests.support.parts import DAYS, LongTests, long_tests
+from tests.support.parts import DAYS, IN_TURNS, WHOLE, LongTests, long_tests
 from tests.support.tree import ROOT
 
 
@@ -52,6 +53,38 @@ def test_a_test_that_has_its_turn_otherwise_keeps_it(pytester_item: pytest.Item)
     pytester_item.add_marker("turn")
     every.marks(pytester_item)
     assert pytester_item.get_closest_marker("check") is None
+
+
+def test_of_a_kind_in_turns_make_check_runs_each_case_one_day_in_three(pytester_item: pytest.Item) -> None:
+    """Those of `make test` are among them. A function that takes little is there every day, and so is what is of no such kind."""
+    parent, here = pytester_item.parent, pytester_item.path
+
+    def selected(path: str, seconds: float) -> list[tuple[list[int], list[int]]]:
+        """Of each day, the cases in `make test` and in `make check`."""
+        found = []
+        for turn in range(6):
+            every, items = LongTests({"test_x": seconds}, turn=turn), []
+            for _ in range(7):
+                item = pytest.Function.from_parent(parent, name="test_x", callobj=lambda: None)
+                item.path = here.parents[2] / path
+                every.marks(item)
+                items.append([mark.name for mark in item.iter_markers()])
+            each = list(enumerate(items))
+            found.append(([n for n, m in each if "check" not in m], [n for n, m in each if "later" not in m]))
+        return found
+
+    days = selected("nights/test_x.py", 2.0)
+    assert sorted(case for test, _ in days for case in test) == list(range(7))
+    assert sorted(case for _, check in days for case in check) == sorted([*range(7)] * 2)
+    assert all(set(test) <= set(check) for test, check in days)
+    for path, seconds in (("nights/test_x.py", 0.4), ("contract/test_x.py", 2.0), ("proof/test_forms.py", 2.0)):
+        assert [check for _, check in selected(path, seconds)] == [list(range(7))] * 6
+
+
+def test_each_kind_in_turns_is_there() -> None:
+    files = [str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests").rglob("test_*.py")]
+    for kind in (*IN_TURNS, *WHOLE):
+        assert fnmatch.filter(files, kind) if kind.endswith(".py") else kind in long_tests(), kind
 
 
 @pytest.fixture

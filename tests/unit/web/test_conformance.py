@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +30,12 @@ def lively() -> tuple[Api, dict[str, str]]:
     return lenient, {"tenant": "default", "name": "hello~x", "run": run_in_url(waiting)}
 
 
+@cache
+def described() -> Any:
+    """The document of one application, which has the state of another API in each test: to look through an application takes long."""
+    return schemathesis().openapi.from_asgi("/openapi.json", lively()[0].app)
+
+
 @pytest.mark.parametrize(("method", "path"), operations(DOCUMENT))
 @pytest.mark.parametrize("mode", MODES)
 def test_answers_are_as_the_document_says(method: str, path: str, mode: str) -> None:
@@ -45,7 +52,8 @@ def test_many_more_answers_are_as_the_document_says(method: str, path: str, mode
 def ask(method: str, path: str, mode: str, examples: int) -> None:
     """Requests of an operation, whose answers are compared with the document."""
     api, known = lively()
-    operation = schemathesis().openapi.from_asgi("/openapi.json", api.app)[path][method]
+    described().app.state = api.app.state
+    operation = described()[path][method]
 
     @given(case=operation.as_strategy(generation_mode=generation(mode)))
     @quietly(examples)
