@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from quarterjack import Tenants
-from quarterjack.fires.wait_queue import read_permits
+from quarterjack.fires.flow.wait_queue import read_permits
 from quarterjack.local.cloud import LocalCloud, reached_by_this_process
 from quarterjack.services import connect, system_clock
-from quarterjack.state.tenants.permits import ALL, ConcurrencyCap
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
 
 from bench.hurried.__main__ import hurry as shorten_leases
 from bench.hurried.crew import Hurried, hurried

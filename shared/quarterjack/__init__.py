@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from quarterjack.declare import schedule
     from quarterjack.domain.job import Child, Context
     from quarterjack.domain.policies import PROGRAMMING_ERRORS, Delivery, Retry, Start
+    from quarterjack.domain.policies.flow import Flow
     from quarterjack.domain.redaction import Redact
     from quarterjack.domain.run import RunState
     from quarterjack.domain.schedule import ScheduleState
@@ -64,6 +65,7 @@ __all__ = [
     "Ended",
     "ErasureCount",
     "ErasureProgress",
+    "Flow",
     "Grant",
     "JobView",
     "LinkState",
@@ -116,6 +118,7 @@ _NAMES_BY_HOME = {
     "declare": "schedule",
     "domain.job": "Child Context",
     "domain.policies": "PROGRAMMING_ERRORS Delivery Retry Start",
+    "domain.policies.flow": "Flow",
     "domain.redaction": "Redact",
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",

@@ -12,6 +12,7 @@ from quarterjack.arguments import MAX_DESCRIPTION, checked_tags, checked_text, p
 from quarterjack.domain.names import check_name
 from quarterjack.domain.options import Options, OptionWords, changed
 from quarterjack.domain.policies import DeliveryWord, PriorityWord, Retry, StartWord, split_words
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.schedule import Declaration
 from quarterjack.errors import InvalidInput, JobError
 from quarterjack.jobs import Registry, bare, default_registry, place_of
@@ -34,6 +35,7 @@ def schedule(
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,
+    flow: Flow | None = None,
     registry: Registry = default_registry,
     **options: Unpack[OptionWords],
 ) -> Callable[[_F], _F]:
@@ -71,6 +73,7 @@ def schedule(
                 retry=retry,
                 timeout=timeout,
                 deadline=deadline,
+                flow=flow,
                 **options,
             )
         except InvalidInput as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
-from quarterjack.domain.names import check_flag, check_name, is_builtin
+from quarterjack.domain.names import check_flag, check_name, check_seconds, is_builtin, word
 from quarterjack.domain.options import Options, changed
 from quarterjack.domain.policies import (
     DeliveryWord,
@@ -18,10 +18,9 @@ from quarterjack.domain.policies import (
     PriorityWord,
     Retry,
     StartWord,
-    check_seconds,
     overrides,
-    word,
 )
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.queue import BATCH, MOST_SECONDS, check_queue, declared_name
 from quarterjack.domain.queue import Queue as DeclaredQueue
 from quarterjack.domain.redaction import USUAL, Redact, check_redact
@@ -63,6 +62,7 @@ class Registry:
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
+        flow: Flow | None = None,
         cancel_grace: float = 30.0,
         isolation: IsolationWord = "thread",
         queue: str | None = None,
@@ -75,18 +75,17 @@ class Registry:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
         ``delivery`` is "at_least_once" (default), "exactly_once" or "at_most_once", ``start`` "prompt" (default, 0-1 s late) or
-        "exact" (milliseconds late), ``priority`` "normal" (default), "high" or "low" in a queue that has lanes, ``retry`` a Retry.
-        In seconds: ``timeout`` of one attempt; ``deadline`` after the due time, when no attempt starts any more; ``cancel_grace``, the
-        time that a cancelled job has to end. ``isolation="process"`` runs it in a separate process on worker processes. ``queue`` names
-        the declared Queue of its runs, unless their schedule or submission names another.
+        "exact" (milliseconds late), ``priority`` "normal" (default), "high" or "low" in a queue that has lanes, ``retry`` a Retry,
+        ``flow`` a Flow: limits by key. In seconds: ``timeout`` of one attempt; ``deadline`` after the due time, when no attempt starts
+        any more; ``cancel_grace``, the time that a cancelled job has to end. ``isolation="process"`` runs it in a separate process on
+        worker processes. ``queue`` names the declared Queue of its runs, unless their schedule or submission names another.
         What ``payload`` is annotated with, if it is more than JSON's own types, is checked where a payload enters, and what the
-        function gets (a dataclass, TypedDict, Pydantic model …; needs the extra ``typed``). ``schema`` is a JSON Schema (2020-12;
-        needs the extra ``typed``) that each payload has to fit, where it enters and on the worker. ``check`` is called with each new
-        payload; if it raises ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs
-        and notices repeats, beside passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says:
-        where the jobs of a tenant are limited, only its full name allows it. With ``version="assigned"`` a run starts only on workers of
-        its application version, with "any" on all; None: as QUARTERJACK_RUN_ON says. Raises InvalidInput, JobError (a second job of that
-        name).
+        function gets (a dataclass, TypedDict, Pydantic model …). ``schema`` is a JSON Schema (2020-12) that each payload has to fit,
+        where it enters and on the worker. Both need the extra ``typed``. ``check`` is called with each new payload; if it raises
+        ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs and notices repeats, beside
+        passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says: where the jobs of a tenant
+        are limited, only its full name allows it. With ``version="assigned"`` a run starts only on workers of its application version,
+        with "any" on all; None: as QUARTERJACK_RUN_ON says. Raises InvalidInput, JobError (a second job of that name).
 
         >>> from dataclasses import dataclass
         >>> from quarterjack import Registry
@@ -103,9 +102,8 @@ class Registry:
         if is_builtin(name):
             remedy = "give it another name; a pipeline of it runs tasks"
             raise InvalidInput("job", name, "is the name of a job of the scheduler itself", remedy)
-        given = overrides(
-            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
-        )
+        limits: Any = {"timeout": timeout, "deadline": deadline, "flow": flow}
+        given = overrides(delivery=delivery, start=start, priority=priority, retry=retry, **limits)
         grace = check_seconds("cancel_grace", cancel_grace)
         fitted = None if schema is None else schema_of(name, schema)
         policies = replace(

@@ -7,7 +7,7 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.run import EntryKind
 from quarterjack.errors import Unavailable
 from quarterjack.fires.context import FAR
-from quarterjack.fires.wait_queue import (
+from quarterjack.fires.flow.wait_queue import (
     change_cap,
     enqueue,
     is_queued,
@@ -17,8 +17,10 @@ from quarterjack.fires.wait_queue import (
     read_shared,
 )
 from quarterjack.ports.services import Services
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, SharedPermits
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits, SharedPermits
 from quarterjack.stores.records import Record
+from quarterjack.values import replace
 
 from tests.support.builders import NOON, a_one_off
 from tests.support.engines import Engine
@@ -84,7 +86,7 @@ def test_permits_are_one_record_whose_version_decides(engine: Engine) -> None:
 
 
 def test_permits_that_others_keep_writing_are_unavailable(services: Services) -> None:
-    pauses = list[int]()
+    pauses = list[float]()
 
     def another(permits: CapPermits) -> CapPermits:
         _, version = read_shared(CAP, services)
@@ -92,5 +94,5 @@ def test_permits_that_others_keep_writing_are_unavailable(services: Services) ->
         return permits.taken("w", 0, [("r", False)], 9, NOON)[0]
 
     with pytest.raises(Unavailable, match="the permits of acme/~permits#~caps were written by others 12 times"):
-        change_cap(CAP, another, services, now, pause=pauses.append)
-    assert pauses == list(range(1, 12))
+        change_cap(CAP, another, replace(services, wait=pauses.append), now, name="w")
+    assert len(pauses) == 11

@@ -9,7 +9,7 @@ from tests.support.parts import in_rotation
 
 SEEDS = tuple(range(4))
 MANY, PARTS = 1_000, 8
-KINDS = ("capped",)
+KINDS = ("capped", "flow")
 
 
 def full(seed: int, kind: str) -> int:

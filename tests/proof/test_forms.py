@@ -17,11 +17,11 @@ from quarterjack.domain.times import from_ms
 from quarterjack.dynamodb.items import to_row
 from quarterjack.errors import TooNew
 from quarterjack.fires.context import FAR
-from quarterjack.fires.wait_queue import read_permits
+from quarterjack.fires.flow.wait_queue import read_permits
 from quarterjack.local.cloud import LocalCloud
 from quarterjack.ports.queues import RawMessage
 from quarterjack.services import connect
-from quarterjack.state.tenants.permits import ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
 from quarterjack.stores.records import record_of
 from quarterjack.stores.rows import run_of
 from quarterjack.stores.tenants.schedule_counts import count_of

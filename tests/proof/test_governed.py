@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import quarterjack.auditor.audit
 import quarterjack.daemon.lane_shares
-import quarterjack.fires.wait_queue
+import quarterjack.fires.flow.wait_queue
 import quarterjack.owner.limits
 import quarterjack.state.lease
 import quarterjack.stores.tenants.usage
@@ -17,7 +17,8 @@ import quarterjack.worker.admission.admit
 import quarterjack.worker.admission.concurrency
 import quarterjack.worker.pipeline
 from quarterjack.state.tenants.breaker import Breaker
-from quarterjack.state.tenants.permits import ALL, CapPermits, ConcurrencyCap
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.state.tenants.quota import QuotaCount
 from quarterjack.state.transition import Compare
 from quarterjack.worker.breakers import BreakerBook, Passage
@@ -127,7 +128,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "who leaves a line gets no message, and no auditor comes": (
         "stuck:",
         [
-            (quarterjack.fires.wait_queue, "send", lambda messages, work, clock: [True] * len(messages)),
+            (quarterjack.fires.flow.wait_queue, "send", lambda messages, work, clock: [True] * len(messages)),
             (quarterjack.auditor.audit, "_take_turns", lambda walks, state, bookmark, budget: None),
         ],
     ),

@@ -27,6 +27,7 @@ from queue import SimpleQueue
 
 from tests.support.arguments import number
 from tests.support.breaker_mutants import BREAKER_MUTANTS
+from tests.support.flow_mutants import FLOW_MUTANTS
 from tests.support.grant_mutants import GRANT_MUTANTS
 from tests.support.history_mutants import HISTORY_MUTANTS
 from tests.support.lane_mutants import LANE_MUTANTS
@@ -151,6 +152,7 @@ SLOTS = (
     "tests/unit/worker/admission/test_concurrency.py",
     "tests/unit/fires/test_wait_queue.py",
 )
+FLOWS = ("tests/unit/worker/admission/test_flow.py", "tests/unit/worker/admission/test_flow_crashes.py")
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")
@@ -617,7 +619,7 @@ MUTANTS = (
     Mutant(
         "no heartbeat for the lease",
         "worker/delivery/visibility.py",
-        "        for in_flight in self.leased():\n            self._renew(in_flight, now)\n",
+        "        for in_flight in leased:\n            self._renew(in_flight, now)\n",
         "",
     ),
     Mutant(
@@ -630,14 +632,14 @@ MUTANTS = (
     Mutant(
         "a run without an entry",
         "owner/runs/submit.py",
-        "    if entry.key not in services.agenda.put([entry]):",
+        "    if len(services.agenda.put(entries)) < len(entries):",
         "    if False:",
     ),
     Mutant(
         "the entry goes although nothing was sent",
         "owner/runs/submit.py",
-        "if send([message], services.work, clock)[0]:",
-        "if send([message], services.work, clock):",
+        "if send_new([(run, message)], services, clock)[0]:",
+        "if send_new([(run, message)], services, clock):",
     ),
     Mutant(
         "a timer that goes unsent",
@@ -1431,6 +1433,7 @@ MUTANTS = (
     ),
     *(Mutant(*each, LANES) for each in LANE_MUTANTS),
     *(Mutant(*each, SLOTS) for each in PERMIT_MUTANTS),
+    *(Mutant(*each, FLOWS) for each in FLOW_MUTANTS),
     *(Mutant(name, file, old, new, near(file)) for name, file, old, new in ROOM_MUTANTS),
 )
 

@@ -60,8 +60,8 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "new runs pass those who wait",
         "state/tenants/permits.py",
-        "run not in expected and not self.has_queue]",
-        "run not in expected]",
+        "if not was_queued and run not in expected and not self.has_queue]\n        got = ",
+        "if not was_queued and run not in expected]\n        got = ",
     ),
     (
         "the end of permits is moved forward by a slow clock",
@@ -79,12 +79,13 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
         "leases are renewed before their permits",
         "worker/delivery/visibility.py",
         (
-            "        self.permits.renew(self._services, now)\n        for in_flight in self.leased():\n"
+            "        self.permits.renew([hold for each in leased for hold in each.permits.holds], self._services, now)\n"
+            "        for in_flight in leased:\n"
             "            self._renew(in_flight, now)\n"
         ),
         (
-            "        for in_flight in self.leased():\n            self._renew(in_flight, now)\n"
-            "        self.permits.renew(self._services, now)\n"
+            "        for in_flight in leased:\n            self._renew(in_flight, now)\n"
+            "        self.permits.renew([hold for each in leased for hold in each.permits.holds], self._services, now)\n"
         ),
     ),
     (
@@ -125,12 +126,12 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "whoever joins the wait queue does not look again",
         "worker/admission/concurrency.py",
-        "        change_cap(cap, CapPermits.enqueued, services, clock, pause=partial(pause, services, worker.name))\n",
+        "        change_cap(cap, CapPermits.enqueued, services, clock, name=worker.name)\n",
         "        pass\n",
     ),
     (
         "a rescheduled run is sent from the wait queue",
-        "fires/wait_queue.py",
+        "fires/flow/next_runs.py",
         (
             "        if run.not_before > max(entry.due, now):\n"
             "            return _EntryUse.UNNEEDED if run.state is RunState.QUEUED else _EntryUse.MOVED\n"
@@ -139,41 +140,38 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "nobody tells of a run that expired in a wait queue and whose worker died",
-        "fires/wait_queue.py",
+        "fires/flow/next_runs.py",
         "return _EntryUse.DUE if run.state in _REPORTED and run.buried_at is None else _EntryUse.UNNEEDED",
         "return _EntryUse.UNNEEDED",
     ),
     (
         "a run whose next attempt comes later loses its only entry",
-        "fires/wait_queue.py",
+        "fires/flow/next_runs.py",
         "return _EntryUse.UNNEEDED if run.state is RunState.QUEUED else _EntryUse.MOVED",
         "return _EntryUse.UNNEEDED",
     ),
     (
         "an entry of the wait queue goes before its message",
-        "fires/wait_queue.py",
-        "        accepted = send([message for _, message in messages], services.work, clock)\n",
-        (
-            "        services.agenda.remove([entry for entry, _ in going])\n"
-            "        accepted = send([message for _, message in messages], services.work, clock)\n"
-        ),
+        "fires/flow/wait_queue.py",
+        "        accepted = services.work.send(\n",
+        "        services.agenda.remove([entry for entry, _ in going])\n        accepted = services.work.send(\n",
     ),
     (
         "runs are sent for before the permits are written",
-        "fires/wait_queue.py",
-        "        if after == before or services.records.write(record):\n",
-        "        _send_for(going, services, clock)\n        if after == before or services.records.write(record):\n",
+        "fires/flow/wait_queue.py",
+        "        if after == before or services.records.write(_record(",
+        "        _send_for(going, starts, services, clock)\n        if after == before or services.records.write(_record(",
     ),
     (
         "two entries of a run are one",
-        "fires/wait_queue.py",
+        "fires/flow/wait_queue.py",
         'id=f"{message.run}#{identity}"',
         'id=f"{message.run}#"',
     ),
     (
         "a wait queue is left without a timer",
-        "fires/wait_queue.py",
-        "    if not (permits.has_queue or permits.sent or left.entries):\n",
+        "fires/flow/wait_queue.py",
+        "    if not (permits.has_queue or left or (permits.sent and cap.flow is None)):\n",
         "    if True:\n",
     ),
     (
@@ -191,7 +189,7 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     (
         "a run that is over keeps the permit that was kept for it",
         "worker/admission/concurrency.py",
-        "            _drop_reservation(worker, received)\n",
+        "            _drop_reservation(worker, received, is_over=outcome.is_over)\n",
         "            pass\n",
     ),
     (
@@ -208,14 +206,14 @@ PERMIT_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "an installation's cap of a job is each tenant's",
-        "state/tenants/permits.py",
+        "state/tenants/caps.py",
         "        (EVERYBODY, job, None if installation is None",
         "        (governance.tenant, job, None if installation is None",
     ),
     (
         "a stopping process keeps its permits",
         "worker/execution/settle.py",
-        "    give_back(worker, [in_flight])\n",
+        "    give_back(worker, [(in_flight, lease is not None)])\n",
         "",
     ),
 )

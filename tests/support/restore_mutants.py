@@ -153,7 +153,7 @@ RESTORE_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "the entry of a run that waits for a decision moves from its wait queue to the agenda",
-        "fires/wait_queue.py",
+        "fires/flow/next_runs.py",
         "if run.is_undecided:",
         "if False:",
     ),

@@ -29,7 +29,7 @@ ROOM_MUTANTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "a run of a line with two entries is sent for twice",
-        "fires/wait_queue.py",
+        "fires/flow/next_runs.py",
         "                chosen.add(str(entry.run))\n",
         "",
     ),

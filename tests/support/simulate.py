@@ -23,7 +23,7 @@ from pathlib import Path
 from quarterjack.domain.times import HOUR
 
 from tests.support.arguments import number, seconds
-from tests.support.histories.capped import Capped
+from tests.support.histories.capped import Capped, Flowing
 from tests.support.histories.dense import Dense
 from tests.support.histories.described import Described
 from tests.support.histories.ended import Ended
@@ -67,6 +67,7 @@ ALONE: dict[str, type[History]] = {
     "granted": Granted,
     "lanes": Laned,
     "capped": Capped,
+    "flow": Flowing,
     "governed": Governed,
     "spread": Spread,
     "purged": Purged,

@@ -151,6 +151,6 @@ def _for_file(words: Mapping[str, Any]) -> dict[str, Any]:
     if expression is not None:
         is_list = isinstance(expression, list)
         found["expression"] = list(map(QuotedText, expression)) if is_list else QuotedText(expression)
-    if "retry" in found:
-        found["retry"] = {name: str(v) if isinstance(v, str) else v for name, v in words["retry"].items()}
+    for word in {"retry", "flow"} & found.keys():
+        found[word] = {name: str(v) if isinstance(v, str) else v for name, v in words[word].items()}
     return found

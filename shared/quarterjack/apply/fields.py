@@ -19,6 +19,7 @@ from quarterjack.declare import declaration
 from quarterjack.domain.names import PIPELINE, integral
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides, Retry
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.schedule import Declaration, Definition
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import InvalidInput
@@ -28,6 +29,7 @@ from quarterjack.timing.expressions import MANUALLY
 DATES = ("start", "end")  # words of a rule with a date and time
 RULE = tuple(f.name for f in fields(Rule) if f.init and f.name not in ("expression", "timezone", "also", *STORED))
 RETRY = tuple(f.name for f in fields(Retry))
+FLOW = tuple(f.name for f in fields(Flow))
 OPTIONS = tuple(f.name for f in fields(Options))
 OVERRIDES = tuple(f.name for f in fields(Overrides))
 ALL = ("job", "expression", "timezone", "rule", "payload", "description", "tags", "paused", *OVERRIDES, *OPTIONS)
@@ -85,6 +87,9 @@ def read_words(name: str, words: Mapping[str, Any], place: str) -> Declaration:
     if "retry" in given:
         with _below("retry"):
             given["retry"] = Retry(**{word: integral(value) for word, value in _known(given["retry"], RETRY).items()})
+    if "flow" in given:
+        with _below("flow"):
+            given["flow"] = Flow(**{word: integral(value) for word, value in _known(given["flow"], FLOW).items()})
     return declaration(place=place, name=name, job=words["job"], expression=_rule(words), **given)
 
 

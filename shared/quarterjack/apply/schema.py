@@ -13,13 +13,15 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from quarterjack.apply.fields import DATES, OPTIONS, OVERRIDES, RETRY, RULE
+from quarterjack.apply.fields import DATES, FLOW, OPTIONS, OVERRIDES, RETRY, RULE
 from quarterjack.arguments import MAX_DESCRIPTION, MAX_TAG, MAX_TAGS
 from quarterjack.domain.notice import JOB
 from quarterjack.domain.options import LARGEST_BUFFER, LONGEST, TIME_OF_DAY, TOPIC, Options
 from quarterjack.domain.pipelines.graph import Join
 from quarterjack.domain.pipelines.reading import MOST_AT_A_TIME, MOST_TASKS, TASK_WORDS
 from quarterjack.domain.policies import Overrides, Policies, Retry
+from quarterjack.domain.policies.flow import MOST_AT_A_TIME as MOST_FLOWING
+from quarterjack.domain.policies.flow import MOST_PER_MINUTE, Flow
 from quarterjack.timing import Rule
 from quarterjack.timing.rule import MOST_FIRES
 from quarterjack.timing.timetables import LONGEST as LONGEST_WINDOW
@@ -55,6 +57,13 @@ STRICT: Mapping[Any, Mapping[str, Mapping[str, Any]]] = {
         "retry_on": _CLASS,
         "never_on": _CLASS,
         "always_on": _CLASS,
+    },
+    Flow: {
+        "key": {"minLength": 1, "maxLength": 200},
+        "name": {"pattern": _NAME},
+        "at_a_time": {"minimum": 1, "maximum": MOST_FLOWING},
+        "per_minute": {"minimum": 1, "maximum": MOST_PER_MINUTE},
+        "burst": {"minimum": 1, "maximum": MOST_PER_MINUTE},
     },
     Overrides: {"timeout": _LIMIT, "deadline": _LIMIT},
     Rule: {"max_fires": {"minimum": 1, "maximum": MOST_FIRES}, "window": _WINDOW, "jitter": _WINDOW},
@@ -135,6 +144,8 @@ def _words(remarks: Callable[[type], Mapping[str, str]]) -> dict[str, Any]:
     }
     retry = _object(_properties(Retry, RETRY, remarks))
     words["retry"] = {**retry, "description": "instead of the job's own, as a whole"}
+    flow = _object(_properties(Flow, FLOW, remarks), anyOf=[{"required": ["at_a_time"]}, {"required": ["per_minute"]}])
+    words["flow"] = {**flow, "description": "limits by key, instead of the job's own, as a whole"}
     words["tasks"] = {
         "type": "object",
         "propertyNames": {"pattern": TASK},

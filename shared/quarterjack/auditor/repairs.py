@@ -13,8 +13,8 @@ from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.chain import revision_key
 from quarterjack.fires.claim import message_of
 from quarterjack.fires.context import FireContext, due_pages
+from quarterjack.fires.flow.wait_queue import is_queued
 from quarterjack.fires.resend import send_again
-from quarterjack.fires.wait_queue import is_queued
 from quarterjack.fires.withdraw import withdraw_beyond
 from quarterjack.owner.freeze import read_freeze
 from quarterjack.ports.services import Clock, Services

@@ -21,8 +21,10 @@ from functools import cached_property
 from typing import Any
 
 from quarterjack.domain.job import Job
+from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.names import is_builtin
 from quarterjack.domain.policies import Policies, Priority, Start
+from quarterjack.domain.policies.flow import Flow, parse_flow
 from quarterjack.domain.redaction import USUAL
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.values import replace, value
@@ -94,6 +96,15 @@ class PublishedJob:
         word = self.policies.get("priority")
         return Priority(word) if word in tuple(Priority) else Priority.NORMAL
 
+    @property
+    def flow(self) -> Flow | None:
+        """That of its runs, likewise; None also for one that only a later release can read."""
+        given = self.policies.get("flow")
+        try:
+            return parse_flow(given) if given else None
+        except GARBAGE:
+            return None
+
     def body(self) -> dict[str, Any]:
         """As JSON values, without what has its default."""
         return {name: value for name, value in vars(self).items() if name != "name" and value not in (None, {}, False)}
@@ -107,6 +118,7 @@ def _differing(policies: Policies) -> dict[str, Any]:
     given = {name: getattr(policies, name) for name in _PUBLISHED}
     found = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
     retry = policies.retry.as_dict()
+    found |= {} if policies.flow is None else {"flow": policies.flow.as_dict()}
     return found | ({"retry": retry} if retry else {})
 
 

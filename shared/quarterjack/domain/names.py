@@ -1,4 +1,4 @@
-"""Valid names of tenants, schedules, jobs and idempotency keys, and the keys that are made of them.
+"""Checks of what users give: names, words, numbers; and the keys that are made of names.
 
 ``#`` and ``~`` are in no name, so they are the separators: ``tenant/name`` owns a schedule's runs, ``tenant/~id`` a one-off's.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from quarterjack.domain.times import STAMP_DIGITS, stamp
@@ -23,7 +24,9 @@ CALLBACK = "qjt_"  # begins the tokens that jobs hand to outside systems
 _CHECKSUM = 4  # bytes of CRC-32: it finds each single wrong character, and two that were swapped
 PIPELINE = "pipeline:"  # before a pipeline's name: the job of its runs
 MAP = "map:"  # before a job's name: the job of a task that maps it over items
+SHORTEST = 0.001  # seconds of a time limit
 ONCE = "once"  # the fire key of a one-off: its id alone is the key, so that the same id with another time is a conflict
+_Word = TypeVar("_Word", bound=StrEnum)
 
 
 class RunRef(NamedTuple):
@@ -121,6 +124,30 @@ def check_whole(field: str, value: object, least: int, most: int) -> int:
 def integral(value: Any) -> Any:
     """A whole number that JSON writes as 4.0 as 4, since JSON has one kind of number; anything else as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def word(kind: type[_Word], field_name: str, value: str) -> _Word:
+    """A member of an enum from a user's argument. Raises InvalidInput, which lists the members."""
+    if isinstance(value, str) and value in kind.__members__.values():
+        return kind(value)
+    raise InvalidInput(field_name, value, "is not known", f"use one of {', '.join(kind)}")
+
+
+def check_seconds(field_name: str, value: float | None, least: float = 0) -> float | None:
+    """Seconds, or None. Raises InvalidInput."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 86_400 * 14:
+        raise InvalidInput(field_name, value, "is not a number of seconds", f"use {least:g} to 1,209,600 (14 days)")
+    return value
+
+
+def check_limit(field_name: str, value: float | None) -> float | None:
+    """Seconds of a time limit, at least a millisecond: with 0 nothing would run. None: no limit. Raises InvalidInput."""
+    try:
+        return check_seconds(field_name, value, SHORTEST)
+    except InvalidInput as problem:
+        raise InvalidInput(field_name, value, problem.problem, f"{problem.remedy}, or None for no limit") from None
 
 
 def check_flag(field: str, value: object) -> bool:

@@ -10,9 +10,8 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypedDict
 
-from quarterjack.domain.names import check_flag, check_whole, is_name
+from quarterjack.domain.names import check_flag, check_whole, is_name, word
 from quarterjack.domain.notice import JOB
-from quarterjack.domain.policies import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
 from quarterjack.values import replace, value

@@ -14,9 +14,9 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.run import RunRow
 from quarterjack.fires.claim import send
 from quarterjack.fires.context import next_look
-from quarterjack.fires.wait_queue import has_entry, put_queue_timer, wait_queue_of
+from quarterjack.fires.flow.wait_queue import has_entry, put_queue_timer, wait_queue_of
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.tenants.permits import ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
 
 Waits = Callable[[ConcurrencyCap, RunRow, Services], bool]
 

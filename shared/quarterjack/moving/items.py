@@ -7,8 +7,7 @@ from typing import Any
 
 from quarterjack.domain.history.entry import HistoryEntry, RunKind
 from quarterjack.domain.history.transition_line import iso
-from quarterjack.domain.names import check_tenant, parse_run_id
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import check_tenant, parse_run_id, word
 from quarterjack.domain.queue import check_queue
 from quarterjack.domain.run import TERMINAL, RunState
 from quarterjack.domain.schedule import Freeze

@@ -16,9 +16,8 @@ from typing import Any
 from quarterjack.apply.fields import read_words, words_of
 from quarterjack.apply.plan import same_json
 from quarterjack.domain.history.transition_line import iso
-from quarterjack.domain.names import check_name, check_tenant, schedule_owner
+from quarterjack.domain.names import check_name, check_tenant, schedule_owner, word
 from quarterjack.domain.payload import has_content
-from quarterjack.domain.policies import word
 from quarterjack.domain.schedule import Definition, Head, Revision, ScheduleState
 from quarterjack.errors import InvalidInput
 from quarterjack.moving.file import Fields

@@ -200,16 +200,18 @@ class JobTerms:
         return None if self._jobs.get(job) is not None else self._names.published(job)
 
     def policies(self, tenant: str, job: str, given: Overrides) -> Overrides:
-        """The overrides, with the job's ``start`` and ``priority`` if they have none: the ticker does not know the jobs.
+        """The overrides, with the job's ``start``, ``priority`` and ``flow`` if they have none: the ticker does not know the jobs.
 
         Raises InvalidInput for a priority that the tenant may not use. What its job has in excess is lowered.
         """
         now = self._clock()
         check_priority(given.priority, tenant, self._services, now)
-        if given.start is not None and given.priority is not None:
+        if given.start is not None and given.priority is not None and given.flow is not None:
             return given
         known, published = self._jobs.get(job), self._published(job)
         own = known.policies if known is not None else Policies() if published is None else published
+        if given.flow is None and own.flow is not None:
+            given = replace(given, flow=own.flow)
         priority = given.priority or bounded(own.priority, tenant, self._services, now)
         found = given if given.start is not None or own.start is Start.PROMPT else replace(given, start=own.start)
         return found if priority is (given.priority or Priority.NORMAL) else replace(found, priority=priority)

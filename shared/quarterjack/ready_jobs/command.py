@@ -26,7 +26,8 @@ from typing import Any, Self
 
 from quarterjack import lifeline
 from quarterjack.domain.job import Context, JobFunction
-from quarterjack.domain.policies import Retry, check_limit
+from quarterjack.domain.names import check_limit
+from quarterjack.domain.policies import Retry
 from quarterjack.errors import InvalidInput, Permanent
 from quarterjack.jobs import Registry, default_registry
 from quarterjack.posix import pwd

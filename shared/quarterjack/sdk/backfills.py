@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from quarterjack.arguments import checked_limit, payload_text
-from quarterjack.domain.names import check_flag, check_name, schedule_owner
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import check_flag, check_name, schedule_owner, word
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord

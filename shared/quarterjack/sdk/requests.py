@@ -17,6 +17,7 @@ from quarterjack.domain.names import RunRef, check_name
 from quarterjack.domain.options import Options, OptionWords
 from quarterjack.domain.payload import PayloadOwner, TypedPayload, has_content, size
 from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.schedule import Definition
 from quarterjack.domain.times import to_ms
 from quarterjack.errors import InvalidInput
@@ -39,6 +40,7 @@ class ScheduleWords(OptionWords, total=False):
     retry: Retry | None
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts
+    flow: Flow | None  # limits by key
 
 
 class PendingPayload:
@@ -154,7 +156,7 @@ def token_of(client_token: str | None, tenant: str, act: str, name: str, *argume
 
 def _plain(value: object) -> object:
     """Default of the JSON encoder: equal arguments give equal text."""
-    if isinstance(value, (Rule, Overrides, Options, Retry)):
+    if isinstance(value, (Rule, Overrides, Options, Retry, Flow)):
         return value.as_dict()
     if isinstance(value, datetime):
         return to_ms(value, "client_token")

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quarterjack.arguments import due_time
-from quarterjack.domain.names import check_flag, check_name, schedule_owner
-from quarterjack.domain.policies import SHORTEST, PriorityWord, check_seconds, overrides
+from quarterjack.domain.names import SHORTEST, check_flag, check_name, check_seconds, schedule_owner
+from quarterjack.domain.policies import PriorityWord, overrides
 from quarterjack.domain.run import WAITING, RunRow
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.tenants.access import Verb

@@ -30,8 +30,8 @@ from quarterjack.fires.context import (
     left,
     removed,
 )
+from quarterjack.fires.flow.wait_queue import check_queue
 from quarterjack.fires.gates import admitted, plan_limit
-from quarterjack.fires.wait_queue import check_queue
 from quarterjack.owner.backfill.control import look_after
 from quarterjack.owner.schedules.stop import end_pause
 from quarterjack.ports.services import Clock, Services

@@ -22,6 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, Field, create_model
 
 from quarterjack.domain.policies import Retry
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.timing import Rule
 
 Added = tuple[Any, str, Callable[[Any], Any]]  # type, description, and what it is of a view
@@ -115,7 +116,7 @@ def json_bytes(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
-_PLAINER: Mapping[Any, Any] = {timedelta: float, Rule: dict[str, Any], Retry: dict[str, Any]}
+_PLAINER: Mapping[Any, Any] = {timedelta: float, Rule: dict[str, Any], Retry: dict[str, Any], Flow: dict[str, Any]}
 
 
 def _schema_type(hint: Any) -> Any:

@@ -69,7 +69,7 @@ class Verdict(StrEnum):
     CANCELLED = "CANCELLED"  # its owner, or a later run, cancelled it
     EXPIRED = "EXPIRED"  # its deadline passed before an attempt could start
     MISSED = "MISSED"  # it was claimed too late, and the catch-up policy passed it over
-    SKIPPED = "SKIPPED"  # its owner skipped it
+    SKIPPED = "SKIPPED"  # its owner, or its flow, skipped it
     OVERLAPPED = "OVERLAPPED"  # an earlier run still went on, and the overlap policy passed it over
     SHADOWED = "SHADOWED"  # its schedule runs in shadow mode
     GONE = "GONE"  # so long ago that its row has left the ledger, if there was one
@@ -99,7 +99,9 @@ class Cause(StrEnum):
     FREEZE = "freeze"  # of the tenant
     SUSPENSION = "suspension"  # of the tenant
     BREAKER = "breaker"  # the tenant's circuit breaker holds the job, because it fails
-    CONCURRENCY = "concurrency"  # it is in the wait queue of a concurrency cap
+    CONCURRENCY = (
+        "concurrency"  # it is in the wait queue of a concurrency cap or of a flow's key, or its flow skipped it
+    )
     OVERLAP = "overlap"  # of runs of one schedule: overlap, max_running
     QUEUE = "queue"  # no worker took it from its queue
     NO_WORKER = "no_worker"  # no worker of the queue is there

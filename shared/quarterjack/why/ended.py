@@ -20,6 +20,7 @@ from quarterjack.why.under_way import CLOSED, attempts, how_closed, marked, star
 
 _ASKED = "requested"  # the reason of a run that its owner cancelled
 _SKIPPED = "skip_next"  # the reason of a run that its owner skipped
+_FLOW = "flow: "  # begins the reason of a run that found no permit of its flow, and does not wait
 _OVERLAP = "overlap: "  # begins the reason of a run that the overlap policy passed over, or ended
 _MISSED = "missed: "  # begins the reason of a run that the catch-up policy passed over
 _UNKNOWN_JOB = "unknown job"
@@ -206,6 +207,9 @@ def skipped(facts: Facts, run: RunRow) -> Judgement:
     if reason.startswith(_OVERLAP):
         text = f"The overlap policy passed it over at {ended}: {reason.removeprefix(_OVERLAP)}."
         return Verdict.OVERLAPPED, [of_run(run, text, Cause.OVERLAP), *claim_delay(facts, run)]
+    if reason.startswith(_FLOW):
+        text = f"Its flow passed it over at {ended}: {reason.removeprefix(_FLOW)}."
+        return Verdict.SKIPPED, [of_run(run, text, Cause.CONCURRENCY), *claim_delay(facts, run)]
     if reason.startswith(_MISSED) or run.act == GAP:
         text = f"The fire was missed, and the catch-up policy passed it over ({reason.removeprefix(_MISSED)})."
         return Verdict.MISSED, [of_run(run, text, Cause.CATCH_UP), *why_missed(facts, run)]

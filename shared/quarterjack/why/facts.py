@@ -19,7 +19,8 @@ from quarterjack.state.backpressure import QueueDepth, QueueHolds
 from quarterjack.state.overlap import Turns
 from quarterjack.state.run_spec import own_overrides
 from quarterjack.state.tenants.breaker import TenantBreakers
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.state.worker_record import WorkerRow
 from quarterjack.why.answer import Cause, Sentence, show
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
+from quarterjack.domain.policies.flow import FlowOrder
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.schedule import Freeze
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.domain.times import MINUTE
 from quarterjack.state.tenants.breaker import ALL, breaker_of
-from quarterjack.state.tenants.permits import EVERYBODY
+from quarterjack.state.tenants.caps import EVERYBODY, ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.why.answer import Cause, Sentence, count, show, span
 from quarterjack.why.facts import Facts
 from quarterjack.why.timeline import by
@@ -142,6 +144,9 @@ def in_wait_queue(facts: Facts) -> Iterator[Sentence]:
     if facts.holds.cap is None:
         return
     cap, permits = facts.holds.cap
+    if cap.flow is not None:
+        yield _in_queue_of_flow(cap, permits.current(facts.now), facts.now)
+        return
     of = "all jobs" if cap.job == ALL else f"job {cap.job}"
     whose = "all tenants together" if cap.tenant == EVERYBODY else "the tenant"
     used = permits.current(facts.now).used()
@@ -150,6 +155,19 @@ def in_wait_queue(facts: Facts) -> Iterator[Sentence]:
         f"{count(used, 'permit')} {'is' if used == 1 else 'are'} in use. Waiting runs start in the order in which they were due."
     )
     yield Sentence(text=text, source=f"permits of {cap.id}", cause=Cause.CONCURRENCY)
+
+
+def _in_queue_of_flow(cap: ConcurrencyCap, permits: CapPermits, now: int) -> Sentence:
+    flow, limits = permits.flow or cap.flow, list[str]()
+    assert flow is not None
+    if flow.at_a_time is not None:
+        limits.append(f"{count(flow.at_a_time, 'run')} at a time, and {count(len(permits.sent), 'permit')} in use")
+    if flow.per_minute is not None:
+        after = f", the next at {show(permits.slot)}" if permits.slot > now else ""
+        limits.append(f"{count(flow.per_minute, 'start')} a minute{after}")
+    order = "by priority" if flow.order is FlowOrder.PRIORITY else "in the order in which they were due"
+    text = f"It waits for a permit of its flow: {cap.label} has {'; and '.join(limits)}. Waiting runs start {order}."
+    return Sentence(text=text, source=f"permits of {cap.id}", cause=Cause.CONCURRENCY)
 
 
 def may_have_been_suspended(governance: Governance | None, ready: int) -> bool:

@@ -13,8 +13,8 @@ from quarterjack.domain.schedule import Freeze, freeze_key
 from quarterjack.errors import QuarterjackError, Unavailable
 from quarterjack.fires.backpressure import part_of, read_hold_log
 from quarterjack.fires.breakers import read_breakers
+from quarterjack.fires.flow.wait_queue import read_permits, wait_queue_of
 from quarterjack.fires.parking import child_steps, map_of_step
-from quarterjack.fires.wait_queue import read_permits, wait_queue_of
 from quarterjack.fires.windows.advance import read_window
 from quarterjack.owner.audit import AuditFilter, list_entries
 from quarterjack.owner.catalogue import read_catalogue
@@ -23,7 +23,8 @@ from quarterjack.owner.workers import read_workers
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.pipelines.decide import task_of
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.state.waits.asked import child_ref
 from quarterjack.state.waits.park import awaited_children, awaited_map, pipeline_of
 from quarterjack.state.worker_record import KEPT, KEY, WorkerRow, owner_of, parse_record

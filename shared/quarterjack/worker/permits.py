@@ -10,20 +10,20 @@ import logging
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
-from zlib import crc32
 
 from quarterjack.concurrency.forks import HoldsLocks
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.context import next_look
-from quarterjack.fires.wait_queue import change_permits, put_queue_timer
+from quarterjack.fires.flow.wait_queue import change_permits, put_queue_timer
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
-from quarterjack.state.tenants.permits import ConcurrencyCap, PermitHold, PermitRequest, SharedPermits
+from quarterjack.state.tenants.caps import ConcurrencyCap, PermitHold
+from quarterjack.state.tenants.permits import PermitRequest, SharedPermits
+from quarterjack.worker.flow_permits import FlowPool
 
 log = logging.getLogger(__name__)
 
-_JITTER = 0.02  # seconds of a pause between two writes, times the number of the try, at the most
+_MOST_TIMERS = 1_000  # that a process remembers of those that it has put
 
 
 class _Lapsed(Exception):
@@ -43,7 +43,6 @@ class CapHolding(HoldsLocks):
         self.until = 0  # UTC ms
         self.over = list[tuple[int, str]]()  # of some of them: UTC ms from which their leases are over, and the job
         self.unwritten = False  # whether the record has more
-        self.timers = dict[str, int]()  # by cap: UTC ms of the timer that was put for its wait queue
         super().__init__()
 
     def _make_locks(self) -> None:
@@ -75,6 +74,8 @@ class PermitPool(HoldsLocks):
 
     def __init__(self) -> None:
         self._caps: dict[str, CapHolding] = {}
+        self._flows = FlowPool()
+        self._timers: dict[str, int] = {}  # by cap: UTC ms of the timer that was put last for its wait queue
         super().__init__()
 
     def _make_locks(self) -> None:
@@ -93,6 +94,8 @@ class PermitPool(HoldsLocks):
         Raises Unavailable: what the record has too much of this process then, its next write corrects.
         """
         caps = {cap.job: cap for each in wanted for cap in each.caps}
+        if any(cap.flow is not None for cap in caps.values()):
+            return self._flows.take(wanted, name, services, clock), ""
         holding, refused = self.of(wanted[0].caps[0]), dict[str, ConcurrencyCap]()
         with holding.lock:
             now = clock()
@@ -109,23 +112,31 @@ class PermitPool(HoldsLocks):
 
             holding.unwritten = True
             holding.caps |= caps
-            wait = partial(pause, services, holding.process)
-            after = change_permits(list(caps.values()), edit, services, clock, pause=wait)
+            after = change_permits(list(caps.values()), edit, services, clock, name=holding.process)
             holding.counts.update(cap.job for each in wanted for cap in each.caps if each.run not in refused)
             holding.until = after.until(holding.process)
             holding.written()
             return refused, holding.process
 
     def give_back(self, holds: Iterable[tuple[PermitHold, int]], services: Services, clock: Clock) -> None:
-        """Give permits back, each when its lease is over for sure (UTC ms; 0: now). Raises nothing: the next beat repeats it."""
+        """Give permits back, each when its lease is over for sure (UTC ms; 0: now). Raises nothing: the next beat repeats it.
+
+        That of a flow is given back if the lease is over, else it lapses.
+        """
         by_record: dict[str, list[tuple[PermitHold, int]]] = defaultdict(list)
+        of_flows = list[PermitHold]()
         for hold, over in holds:
-            by_record[hold.cap.record].append((hold, over))
+            if hold.cap.flow is None:
+                by_record[hold.cap.record].append((hold, over))
+            elif not over:
+                of_flows.append(hold)
+        if of_flows:
+            self._flows.give_back(of_flows, services, clock)
         for own in by_record.values():
             holding = self.of(own[0][0].cap)
             with holding.lock:
                 holding.caps |= {hold.cap.job: hold.cap for hold, _ in own}
-                ends = [(over, hold.cap.job) for hold, over in own if hold.process == holding.process]
+                ends = [(over, hold.cap.job) for hold, over in own if hold.holder == holding.process]
                 holding.over += [(over, job) for over, job in ends if over]
                 holding.drop(job for over, job in ends if not over)
                 holding.unwritten = holding.unwritten or not all(over for over, _ in ends)
@@ -137,13 +148,12 @@ class PermitPool(HoldsLocks):
         if not holding.unwritten:
             return
         try:
-            wait = partial(pause, services, holding.process)
             change_permits(
                 list(holding.caps.values()),
                 lambda permits: permits.kept(holding.process, holding.counts),
                 services,
                 clock,
-                pause=wait,
+                name=holding.process,
             )
         except QuarterjackError as problem:
             log.warning("permits.not_given_back", extra={"cap": holding.record, "error": str(problem)})
@@ -152,12 +162,17 @@ class PermitPool(HoldsLocks):
 
     def covers(self, hold: PermitHold, until: int) -> bool:
         """Whether a lease up to an instant (UTC ms) ends before its permit does."""
+        if hold.cap.flow is not None:
+            return self._flows.covers(hold, until)
         with self._lock:
             holding = self._caps.get(hold.cap.record)
-        return holding is not None and holding.process == hold.process and until <= holding.until
+        return holding is not None and holding.process == hold.holder and until <= holding.until
 
-    def renew(self, services: Services, now: int) -> None:
-        """Renew the permits that runs have, and give back those whose leases are over. Raises nothing: what was not renewed lapses."""
+    def renew(self, holds: Iterable[PermitHold], services: Services, now: int) -> None:
+        """Renew the permits of leased runs, and give back those whose leases are over. Raises nothing: what was not renewed lapses."""
+        of_flows = [hold for hold in holds if hold.cap.flow is not None]
+        if of_flows:
+            self._flows.renew(of_flows, services, now)
         with self._lock:
             holdings = list(self._caps.values())
         for holding in holdings:
@@ -180,7 +195,7 @@ class PermitPool(HoldsLocks):
                 edit,
                 services,
                 lambda: now,
-                pause=partial(pause, services, holding.process),
+                name=holding.process,
             )
         except _Lapsed:
             log.error("permits.lapsed", extra={"cap": holding.record, "permits": holding.counts.total()})
@@ -193,12 +208,10 @@ class PermitPool(HoldsLocks):
 
     def check_later(self, cap: ConcurrencyCap, services: Services, now: int) -> None:
         """Leave a timer for a cap's wait queue, unless this process has left it already. Raises Unavailable."""
-        holding, due = self.of(cap), next_look(now)
-        if holding.timers.get(cap.id) != due:
+        due = next_look(now)
+        if self._timers.get(cap.id) != due:
             put_queue_timer(cap, services, due, now)
-            holding.timers[cap.id] = due
-
-
-def pause(services: Services, process: str, again: int) -> None:
-    """Before write number ``again`` of permits that others write as well: for each process another while."""
-    services.wait(_JITTER * again * (crc32(f"{process} {again}".encode()) % 1_000) / 1_000)
+            with self._lock:
+                if len(self._timers) >= _MOST_TIMERS:
+                    self._timers.clear()
+                self._timers[cap.id] = due

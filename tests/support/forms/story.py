@@ -16,7 +16,7 @@ from quarterjack.domain.policies import Priority
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import Grant, TenantProfile, TenantState
 from quarterjack.fires.claim import message_of
-from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
+from quarterjack.fires.flow.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.context import HistorianContext
 from quarterjack.historian.follow import StreamFollower
 from quarterjack.historian.progress import (
@@ -30,7 +30,8 @@ from quarterjack.historian.progress import (
 from quarterjack.owner.app_versions import register
 from quarterjack.services import connect
 from quarterjack.settings import Settings
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.state.tenants.quota import QuotaCount
 from quarterjack.state.worker_record import JobNames, WorkerIdentity, WorkerKind
 from quarterjack.stores.tables import TABLES

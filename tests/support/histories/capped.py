@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-from quarterjack import Scheduler
+from quarterjack import Flow, Registry, Retry, Scheduler
 from quarterjack.domain.run import EntryKind, RunState
 from quarterjack.domain.times import MINUTE
 from quarterjack.sdk.tenants.tenants import Tenants
@@ -23,6 +24,7 @@ class CappedSeen(Seen):
     """What an outsider saw, and how many leases were live after each one that was granted or renewed."""
 
     too_many: list[str]
+    caps: Mapping[str, int] = CAPS
 
     def look(self, process: Process, detail: object) -> None:
         super().look(process, detail)
@@ -32,9 +34,9 @@ class CappedSeen(Seen):
                 if run.state is RunState.RUNNING and (run.lease_until or 0) >= self.stage.now:
                     going["concurrent_runs"] += 1
                     going[f"concurrent_runs:{run.job}"] += 1
-            self.stage.counts["full"] += going["concurrent_runs"] == CAPS["concurrent_runs"]
+            self.stage.counts["full"] += any(going[name] == most for name, most in self.caps.items())
             self.too_many += [
-                f"{number} live leases of {name}" for name, number in going.items() if number > CAPS.get(name, 99)
+                f"{number} live leases of {name}" for name, number in going.items() if number > self.caps.get(name, 99)
             ]
 
     def violations(self, upto: int, skew: int) -> list[str]:
@@ -60,7 +62,8 @@ class Capped(History):
     between: tuple[int, ...] = (0, 1, 5, 20)
     quiet = 90 * MINUTE
     crew = 8
-    of_tenant = LIMITS
+    of_tenant: Mapping[str, float | str | None] = LIMITS
+    seen: CappedSeen
 
     def _act(self, act: str, owner: Scheduler, name: str) -> None:
         """Submissions come in bursts."""
@@ -73,3 +76,17 @@ class Capped(History):
         self.seen.too_many = []
         self.stage.observer = self.seen.look
         Tenants(services=self.stage.memory.connect(), clock=lambda: self.stage.now).set("acme", limits=self.of_tenant)
+
+
+class Flowing(Capped):
+    """The same by the policy ``flow`` of two jobs: submissions ask before they send, fires at their worker."""
+
+    of_tenant: Mapping[str, float | str | None] = {}
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        super().__init__(seed, faults)
+        self.seen.caps = {"concurrent_runs:work": 2, "concurrent_runs:once": 1}
+        self.jobs = Registry()
+        shared = Flow(name="shared", at_a_time=2, strict=True)
+        self.jobs.job("work", retry=Retry(max_attempts=50, base=5.0, cap=30.0), flow=shared)(self._job)
+        self.jobs.job("once", delivery="at_most_once", flow=Flow(at_a_time=1, strict=True))(self._job)

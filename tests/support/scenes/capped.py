@@ -11,8 +11,9 @@ from quarterjack import Tenants
 from quarterjack.concurrency.pools import Arguments
 from quarterjack.domain.run import EntryKind, RunRow, RunState
 from quarterjack.domain.times import SECOND
-from quarterjack.fires.wait_queue import read_permits
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap
+from quarterjack.fires.flow.wait_queue import read_permits
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.testing import Hook
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.delivery.receive import partition_batch, receive

@@ -21,11 +21,12 @@ from quarterjack.domain.tenants.erasure import Erasure
 from quarterjack.domain.times import DAY, HOUR, MINUTE, from_ms
 from quarterjack.eraser.erase import advance, begin
 from quarterjack.fires.context import FireContext
-from quarterjack.fires.wait_queue import change_cap, enqueue, put_queue_timer
+from quarterjack.fires.flow.wait_queue import change_cap, enqueue, put_queue_timer
 from quarterjack.historian.archive import compact_archive
 from quarterjack.historian.page_compaction import compact_pages
 from quarterjack.ports.services import Services
-from quarterjack.state.tenants.permits import CapPermits, ConcurrencyCap, SharedPermits
+from quarterjack.state.tenants.caps import ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits, SharedPermits
 from quarterjack.state.worker_record import (
     KEY,
     RunAtHand,

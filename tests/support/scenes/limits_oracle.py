@@ -29,7 +29,8 @@ from quarterjack.owner.limits import take_place
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import HINTS, Breaker, TenantBreakers, tenant_of_hint
-from quarterjack.state.tenants.permits import ALL, EVERYBODY, PERMITS, ConcurrencyCap, PermitRequest, parse_permits
+from quarterjack.state.tenants.caps import ALL, EVERYBODY, PERMITS, ConcurrencyCap
+from quarterjack.state.tenants.permits import PermitRequest, parse_permits
 from quarterjack.stores.tenants.profiles import BELIEVED
 from quarterjack.testing import Detail
 from quarterjack.worker.breakers import BreakerBook, Passage, _Known

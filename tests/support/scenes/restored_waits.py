@@ -13,7 +13,7 @@ from typing import Any
 from quarterjack import Context, Registry, Retry, Submission
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.schedule import ScheduleState
-from quarterjack.fires.wait_queue import permits_of
+from quarterjack.fires.flow.wait_queue import permits_of
 from quarterjack.state.waits.park import signal_of
 from quarterjack.stores.tables import AGENDA
 from quarterjack.testing.process import Hand, make_worker

@@ -301,7 +301,7 @@ def test_every_word_of_a_definition_has_its_option() -> None:
     unmapped = {name for name in names - mapped if not name.startswith("_")}
     # The expression is an argument, the retry stands for its options, and the others are for programs and files.
     of_programs = {"retry_on", "never_on", "always_on", "by_status", "plan", "tasks", "on_task_failure", *STORED}
-    assert unmapped == {"expression", "retry", *of_programs}
+    assert unmapped == {"expression", "retry", "flow", *of_programs}
     for table in (RETRY, RULE):
         for option, name in table.items():
             typed = {str(one.name): one.opts[0] for one in leaf("schedules create").params}[option]

@@ -61,6 +61,7 @@ PUBLIC = {
     "Tenants",
     "ErasureCount",
     "ErasureProgress",
+    "Flow",
     "Ended",
     "Loaded",
     "PROGRAMMING_ERRORS",

@@ -11,7 +11,7 @@ from quarterjack import Context, Registry, RunState, Tenants
 from quarterjack.domain.run import EntryKind
 from quarterjack.domain.times import DAY, SECOND
 from quarterjack.errors import Conflict, Throttled
-from quarterjack.fires.wait_queue import permits_of
+from quarterjack.fires.flow.wait_queue import permits_of
 from quarterjack.testing import Harness
 from quarterjack.worker.execution.settle import release_run
 

@@ -9,19 +9,14 @@ import pytest
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.tenants.caps import ALL, EVERYBODY, ConcurrencyCap, cap_named, caps_of, governed_by
 from quarterjack.state.tenants.permits import (
-    ALL,
-    EVERYBODY,
     HELD,
     MOST_SENT,
     SENT,
     CapPermits,
-    ConcurrencyCap,
     PermitRequest,
     SharedPermits,
-    cap_named,
-    caps_of,
-    governed_by,
     parse_permits,
 )
 
@@ -88,7 +83,7 @@ def test_nobody_passes_those_who_wait() -> None:
 
 def test_a_permit_is_kept_for_the_run_whose_message_is_on_its_way() -> None:
     permits = CapPermits().enqueued().fed(["a"], NOW, has_queue=False)
-    assert (permits.used(), permits.room(1)) == (1, 0)
+    assert (permits.used(), permits.room(1, NOW)) == (1, 0)
     assert permits.taken("w", 0, runs("other"), 1, NOW)[1] == set()
     after, got = permits.taken("w", 0, runs("other", "a"), 1, NOW)
     assert (got, after.sent, after.used()) == ({"a"}, {}, 1)
@@ -101,14 +96,14 @@ def test_a_permit_is_kept_for_the_run_whose_message_is_on_its_way() -> None:
 def test_a_cap_that_was_lowered_lets_nobody_in_until_there_is_room() -> None:
     permits, _ = CapPermits().taken("w", 0, runs("a", "b", "c"), 3, NOW)
     assert permits.taken("w", 3, runs("d"), 1, NOW) == (permits, set())
-    assert permits.room(1) == 0
+    assert permits.room(1, NOW) == 0
     assert permits.kept("w", 0).taken("w", 0, runs("d", "e"), 1, NOW)[1] == {"d"}
 
 
 def test_without_a_cap_the_rest_of_its_queue_goes_on_some_at_a_time() -> None:
-    assert CapPermits().room(None) == MOST_SENT
-    assert CapPermits(sent=dict.fromkeys("abc", NOW)).room(None) == MOST_SENT - 3
-    assert CapPermits().room(MOST_SENT * 10) == MOST_SENT, "the record stays small"
+    assert CapPermits().room(None, NOW) == MOST_SENT
+    assert CapPermits(sent=dict.fromkeys("abc", NOW)).room(None, NOW) == MOST_SENT - 3
+    assert CapPermits().room(MOST_SENT * 10, NOW) == MOST_SENT, "the record stays small"
 
 
 WIDE = ConcurrencyCap(tenant="acme", job=ALL, most=3)
@@ -165,8 +160,8 @@ def test_a_process_corrects_all_that_it_has_of_a_record() -> None:
 def test_a_record_keeps_permits_for_few_runs_of_all_its_queues_together() -> None:
     sent = CapPermits(sent=dict.fromkeys(map(str, range(MOST_SENT - 1)), NOW))
     shared = SharedPermits({"note": sent, ALL: CapPermits().enqueued()})
-    assert shared.room(replace(WIDE, most=1_000)) == 1
-    assert shared.room(replace(WIDE, most=None)) == 1
+    assert shared.room(replace(WIDE, most=1_000), NOW) == 1
+    assert shared.room(replace(WIDE, most=None), NOW) == 1
 
 
 def test_a_cap_that_two_profiles_say_is_one_cap() -> None:

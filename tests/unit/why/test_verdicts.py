@@ -14,11 +14,11 @@ from quarterjack.domain.tenants.profile import TenantProfile
 from quarterjack.domain.times import to_ms
 from quarterjack.errors import Conflict, InvalidInput, NotFound, Unavailable, UnknownJobWarning
 from quarterjack.fires.backpressure import KEY, OWNER
-from quarterjack.fires.wait_queue import change_cap
+from quarterjack.fires.flow.wait_queue import change_cap
 from quarterjack.owner.catalogue import CataloguePublisher
 from quarterjack.ready_jobs.command import command_job
 from quarterjack.state.backpressure import HoldLog, QueueHolds
-from quarterjack.state.tenants.permits import ConcurrencyCap
+from quarterjack.state.tenants.caps import ConcurrencyCap
 from quarterjack.stores.records import Record
 from quarterjack.stores.tables import AUDIT, RUNS
 from quarterjack.testing import Detail, Harness, Hook

@@ -14,6 +14,7 @@ from quarterjack.cli.parameters import Command, option, payload_of, read_tags, w
 from quarterjack.cli.typed import COMING, PAST, Duration, Seconds, TypedTime
 from quarterjack.domain.options import OptionWords
 from quarterjack.domain.policies import Retry
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.errors import InvalidInput
 from quarterjack.timing import Rule
 from quarterjack.values import replace
@@ -87,6 +88,18 @@ _EXECUTION = OptionSpec.all(
     ("retry_within", Seconds, "Time after the due time, after which no attempt starts."),
     ("timeout", Seconds, "Time limit of one attempt, e.g. 5m."),
     ("deadline", Seconds, "Time after the due time, e.g. 1h, after which the run does not start."),
+    (
+        "flow_key",
+        str,
+        "Path into the payload, e.g. customer: runs with the same value there share the limits that follow.",
+    ),
+    ("flow_name", str, "Name that the flows of several jobs share."),
+    ("at_a_time", int, "Maximum number of concurrent runs of a key."),
+    ("per_minute", int, "Maximum number of starts of a key a minute."),
+    ("burst", int, "Maximum number of starts at once after a quiet time."),
+    ("flow_order", str, "Order of the runs that wait: fifo or priority."),
+    ("on_full", str, "Run without a permit of its key: wait, skip_new, keep_newest or cancel_old."),
+    ("flow_strict", bool, "Runs wait while permits of their key cannot be read or written."),
 )
 _OPTIONS = OptionSpec.all(
     "Late, overlapping and failed runs",
@@ -125,6 +138,16 @@ RETRY = {
     "retry_base": "base",
     "retry_cap": "cap",
     "retry_within": "within",
+}
+FLOW = {
+    "flow_key": "key",
+    "flow_name": "name",
+    "at_a_time": "at_a_time",
+    "per_minute": "per_minute",
+    "burst": "burst",
+    "flow_order": "order",
+    "on_full": "on_full",
+    "flow_strict": "strict",
 }
 RULE = {word.name: word.name for word in _TIMES} | {"rule_start": "start", "rule_end": "end"}
 WORDS = (*_LABELS, *_TIMES, *_EXECUTION, *_OPTIONS)
@@ -211,9 +234,21 @@ def parse_options(words: Mapping[str, Any], *, unset: Iterable[str] | None = Non
     retry = {argument: given.pop(name) for name, argument in RETRY.items() if name in given}
     if retry:
         given["retry"] = Retry(**retry)
+    flow = {argument: given.pop(name) for name, argument in FLOW.items() if name in given}
+    if flow:
+        given["flow"] = flow_of(flow)
     if "tags" in given:
         given["tags"] = read_tags(given["tags"])
     return ParsedOptions(given | payload_of(given.get("payload")) | _unset(unset or ()), rule)
+
+
+def flow_of(words: Mapping[str, Any]) -> Flow:
+    """The flow of its options. Raises InvalidInput, which names the option."""
+    try:
+        return Flow(**words)
+    except InvalidInput as problem:
+        option = next((name for name, argument in FLOW.items() if argument == problem.field), problem.field)
+        raise problem.about(option) from None
 
 
 def _unset(names: Iterable[str]) -> dict[str, None]:

@@ -10,11 +10,11 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin, is_name
+from quarterjack.domain.names import check_flag, check_name, check_whole, integral, is_builtin, is_name, word
 from quarterjack.domain.payload import MAX_DEPTH, check_keys, is_too_deep, json_text
 from quarterjack.domain.pipelines.expressions import FIRE, OF_TASK, PAYLOAD, is_reference, references_in, references_of
 from quarterjack.domain.pipelines.graph import Graph, Join, MapSpec, Task
-from quarterjack.domain.policies import Retry, overrides, word
+from quarterjack.domain.policies import Retry, overrides
 from quarterjack.domain.queue import check_queue
 from quarterjack.errors import InvalidInput
 

@@ -13,7 +13,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from quarterjack.domain.policies import Priority, word
+from quarterjack.domain.names import word
+from quarterjack.domain.policies import Priority
 from quarterjack.errors import InvalidInput
 from quarterjack.values import replace, value
 

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 
 from quarterjack.domain.run import WAITING, AgendaEntry, RunRow, RunState
 from quarterjack.errors import KeyReused, QuarterjackError, Throttled, Unavailable
-from quarterjack.fires.claim import one_off_message, put_runs, send
+from quarterjack.fires.claim import one_off_message, put_runs
 from quarterjack.fires.context import LOOKAHEAD, FireContext
 from quarterjack.fires.gates import admitted
 from quarterjack.fires.parking import notify_waiting
-from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, wait_timer
+from quarterjack.owner.runs.submit import ORPHAN_PATIENCE, SameTime, entry_of, put_entry, same_run, send_new, wait_timer
 from quarterjack.state.waits.batch import REFUSED, counts_of
 from quarterjack.state.waits.park import BATCH, batch_size, submitted_parked
 from quarterjack.values import replace, value
@@ -134,9 +134,9 @@ def _sent(put: Sequence[tuple[RunRow, AgendaEntry]], context: FireContext) -> li
     due = [(run, entry) for run, entry in put if run.not_before <= context.clock() + LOOKAHEAD]
     admits = {entry.key for entry in admitted(context.gates, [entry for _, entry in due])}
     going = [(run, entry) for run, entry in due if entry.key in admits]
-    messages = [one_off_message(run, context.trace) for run, _ in going]
+    messages = [(run, one_off_message(run, context.trace)) for run, _ in going]
     try:
-        accepted = send(messages, context.services.work, context.clock) if messages else []
+        accepted = send_new(messages, context.services, context.clock) if messages else []
     except QuarterjackError as problem:
         log.warning("submit.left_to_tick", extra={"runs": len(messages), "error": str(problem)})
         return []

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from quarterjack.domain.audit import AuditAct, AuditEntryRow
-from quarterjack.domain.message import reading
+from quarterjack.domain.message import Message, reading
 from quarterjack.domain.names import RunRef, aside_ref
 from quarterjack.domain.payload import is_same_content
 from quarterjack.domain.policies import Overrides, Priority
@@ -32,7 +32,7 @@ from quarterjack.fires.context import LOOKAHEAD, FireContext, find_revision
 from quarterjack.fires.gates import admitted
 from quarterjack.fires.plan import overdue_check
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.waits.park import next_check, wait_id
 from quarterjack.stores.records import Record
 from quarterjack.values import replace, value
@@ -168,10 +168,19 @@ def send_now(run: RunRow, entry: AgendaEntry, context: FireContext, revision: Re
         message = message_of(run, services, trace) if revision is None else fire_message(run, revision, trace)
         if message is None:
             return
-        if send([message], services.work, clock)[0]:
+        if send_new([(run, message)], services, clock)[0]:
             services.agenda.remove([entry])
     except QuarterjackError as problem:
         log.warning("submit.left_to_tick", extra={"run_id": str(run.ref), "error": str(problem)})
+
+
+def send_new(runs: Sequence[tuple[RunRow, Message]], services: Services, clock: Clock) -> list[bool]:
+    """Send the messages of new one-offs, or let those with a flow wait for a permit; for each, whether its entry is needed no more."""
+    if any(run.overrides is not None and "flow" in run.overrides for run, _ in runs):
+        from quarterjack.fires.flow.dispatch import dispatch  # noqa: PLC0415 (who has no flows does not load it)
+
+        return dispatch(runs, services, clock)
+    return send([message for _, message in runs], services.work, clock)
 
 
 @value(kw_only=True)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from quarterjack.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from quarterjack.domain.audit import AuditAct, AuditActWord
-from quarterjack.domain.names import check_flag, check_name, parse_run_id
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import check_flag, check_name, parse_run_id, word
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.caller import checked_actor_filter
 from quarterjack.domain.tenants.profile import INSTALLATION

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quarterjack.arguments import MAX_DESCRIPTION, checked_limit, checked_text
 from quarterjack.domain.history.entry import RunKind, RunKindWord
 from quarterjack.domain.job import JobRef
-from quarterjack.domain.names import check_flag, check_name, schedule_owner
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import check_flag, check_name, schedule_owner, word
 from quarterjack.domain.run import FAILED, RunRow, RunState, RunStateWord
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.times import DAY, from_ms, to_ms

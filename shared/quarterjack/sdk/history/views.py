@@ -11,6 +11,7 @@ from typing import Any
 from quarterjack.domain.job_catalogue import CatalogueEntry
 from quarterjack.domain.message import GARBAGE
 from quarterjack.domain.policies import Delivery, Isolation, Priority, Retry, Start, parse_policies
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.redaction import MASK, Redact
 from quarterjack.domain.times import from_ms
@@ -121,6 +122,7 @@ class JobView:
     retry: Retry
     timeout: float | None  # seconds of one attempt
     deadline: float | None  # seconds after the due time; after them no attempt starts
+    flow: Flow | None = None  # limits by key
     cancel_grace: float  # seconds that a cancelled job has to end
     isolation: Isolation  # "thread" or "process"
     payload_schema: Mapping[str, Any] | None = None  # JSON Schema of its payload: by hand, else of its type

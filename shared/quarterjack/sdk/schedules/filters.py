@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarterjack.arguments import MAX_TAG
-from quarterjack.domain.names import PIPELINE, check_name, is_text
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import PIPELINE, check_name, is_text, word
 from quarterjack.domain.schedule import Head, ScheduleState
 from quarterjack.errors import InvalidInput
 from quarterjack.ports.services import Services

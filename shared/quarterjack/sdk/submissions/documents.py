@@ -5,7 +5,7 @@ A document that cannot be read is an item that is refused: it keeps its number, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quarterjack.domain.names import integral
 from quarterjack.domain.policies import Overrides, Retry
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.errors import InvalidInput
 from quarterjack.sdk.submissions.many import Submission, SubmittedBatch
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FIELDS = tuple(one.name for one in fields(Submission))
 _RETRY = tuple(one.name for one in fields(Retry))
+_FLOW = tuple(one.name for one in fields(Flow))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,18 +70,32 @@ def submission_of(document: Any) -> Submission:
         given["run_at"] = _moment(given["run_at"])
     if given.get("retry") is not None:
         given["retry"] = retry_of(given["retry"])
+    if given.get("flow") is not None:
+        given["flow"] = flow_of(given["flow"])
     return Submission(**given)
 
 
 def retry_of(words: Any) -> Retry:
     """A retry policy of an object with some of its fields. Raises InvalidInput, which names ``retry.<field>``."""
-    if not isinstance(words, Mapping):
-        raise InvalidInput("retry", words, "is no object", 'give e.g. {"max_attempts": 3}')
-    for word in words:
-        if word not in _RETRY:
-            raise InvalidInput(f"retry.{word}", "…", "is not known here", f"use some of {', '.join(_RETRY)}")
+    given = _known("retry", words, _RETRY, '{"max_attempts": 3}')
     with _below("retry"):
-        return Retry(**{name: integral(value) for name, value in words.items()})
+        return Retry(**given)
+
+
+def flow_of(words: Any) -> Flow:
+    """A flow of an object with some of its fields. Raises InvalidInput, which names ``flow.<field>``."""
+    given = _known("flow", words, _FLOW, '{"key": "customer", "at_a_time": 2}')
+    with _below("flow"):
+        return Flow(**given)
+
+
+def _known(field: str, words: Any, names: Sequence[str], example: str) -> dict[str, Any]:
+    if not isinstance(words, Mapping):
+        raise InvalidInput(field, words, "is no object", f"give e.g. {example}")
+    for word in words:
+        if word not in names:
+            raise InvalidInput(f"{field}.{word}", "…", "is not known here", f"use some of {', '.join(names)}")
+    return {name: integral(value) for name, value in words.items()}
 
 
 @contextmanager

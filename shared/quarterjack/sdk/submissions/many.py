@@ -13,6 +13,7 @@ from quarterjack.arguments import due_time
 from quarterjack.domain.job import Context
 from quarterjack.domain.names import RunRef, check_name, one_off_ref
 from quarterjack.domain.policies import DeliveryWord, Overrides, PriorityWord, Retry, StartWord, overrides
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
@@ -54,6 +55,7 @@ class Submission:
     deadline: float | None = None  # seconds after the due time
     queue: str | None = None  # None: its job's
     tags: Mapping[str, str] | None = None  # labels to find its run by
+    flow: Flow | None = None  # limits by key, instead of the job's
 
     def overrides(self) -> Overrides:
         """Its policies. Raises InvalidInput."""
@@ -64,6 +66,7 @@ class Submission:
             retry=self.retry,
             timeout=self.timeout,
             deadline=self.deadline,
+            flow=self.flow,
         )
 
 

@@ -20,6 +20,7 @@ from quarterjack.domain.policies import (
     StartWord,
     overrides,
 )
+from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.limits import RateWord
@@ -56,6 +57,7 @@ class SubmitMethods(SchedulerBase):
         retry: Retry | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
+        flow: Flow | None = None,
         queue: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Run:
@@ -99,7 +101,13 @@ class SubmitMethods(SchedulerBase):
         now = self.session.clock()
         due = due_time(run_at, delay, now)
         given = overrides(
-            delivery=delivery, start=start, priority=priority, retry=retry, timeout=timeout, deadline=deadline
+            delivery=delivery,
+            start=start,
+            priority=priority,
+            retry=retry,
+            timeout=timeout,
+            deadline=deadline,
+            flow=flow,
         )
         run_id = uuid.uuid4().hex if idempotency_key is None else check_name(idempotency_key, "idempotency_key")
         spec = _unique_spec(unique, unique_for, on_duplicate, idempotency_key, self.session.services.retention)

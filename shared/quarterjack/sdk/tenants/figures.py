@@ -15,14 +15,15 @@ from quarterjack.domain.times import MINUTE, SECOND, from_ms
 from quarterjack.errors import InvalidInput, Misconfigured
 from quarterjack.fires.breakers import read_breakers
 from quarterjack.fires.context import FAR
-from quarterjack.fires.wait_queue import permits_of
+from quarterjack.fires.flow.wait_queue import permits_of
 from quarterjack.fires.waits import is_unstarted, last_fire
 from quarterjack.owner.tenants import reset
 from quarterjack.ports.services import Services
 from quarterjack.sdk.tenants.base import TenantsBase
 from quarterjack.state.backpressure import UNSTARTED
 from quarterjack.state.tenants.breaker import Breaker
-from quarterjack.state.tenants.permits import ALL, CapPermits, ConcurrencyCap
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
+from quarterjack.state.tenants.permits import CapPermits
 
 _MINUTES = 5
 _MOST_MINUTES = 60

@@ -9,112 +9,30 @@ on its way from a cap's wait queue. A cap over all tenants has a record of its o
 
 A run has a lease only while its process holds a permit of each of its caps, and no lease ends later than the permits of its process. So
 live leases never exceed a cap, whoever dies or stalls.
+
+The record of a flow's key has the same form. Its permits are held by runs, not by processes: what was kept for a queued run is its permit
+until it ends, and its worker renews that with the lease. ``slot`` spaces the starts of a flow with ``per_minute``.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quarterjack.domain.names import schedule_owner
-from quarterjack.domain.tenants.limits import NO_LIMITS
-from quarterjack.domain.tenants.profile import INSTALLATION, Governance
+from quarterjack.domain.policies.flow import Flow, parse_flow
 from quarterjack.domain.times import SECOND
 from quarterjack.state.lease import LEASE, SKEW
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
 from quarterjack.values import replace
 
-ALL = "*"  # stands for all jobs of a tenant; in no job's name
-PERMITS = "~permits"
-SHARED = "~caps"  # the key of the record that the caps of a tenant share
-EVERYBODY = "~quarterjack"  # stands for a tenant in the caps of jobs over all tenants
 # ms that permits last after they were taken or renewed: a lease may begin within the difference.
 HELD = LEASE + 15 * SECOND
 SENT = 120 * SECOND  # ms that a permit is kept for a run whose message is on its way
+AHEAD = 180 * SECOND  # ms by which a message is sent before its start: a wait queue is looked at more often
 MOST_SENT = 100  # runs of a record whose messages are on their way at a time: bounds it
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConcurrencyCap:
-    """How many runs have a lease at a time: of a tenant, of a tenant and job, or of a job of all tenants."""
-
-    tenant: str  # or EVERYBODY
-    job: str  # or ALL
-    most: int | None  # None: there is no cap any more, and what is left of its wait queue goes on
-    strict: bool = False  # whether runs wait while its permits cannot be read or written
-
-    @property
-    def owner(self) -> str:
-        """The owner of its record."""
-        return schedule_owner(self.tenant, PERMITS)
-
-    @property
-    def key(self) -> str:
-        """The key of its record, which the caps of a tenant share."""
-        return f"~{self.job}" if self.tenant == EVERYBODY else SHARED
-
-    @property
-    def record(self) -> str:
-        """Names its record."""
-        return f"{self.owner}#{self.key}"
-
-    @property
-    def id(self) -> str:
-        """Names it: in entries of its queue and in logs."""
-        return f"{self.owner}#~{self.job}"
-
-    @property
-    def wait_queue(self) -> str:
-        """The partition of the agenda in which its runs wait."""
-        return f"queue#{self.id}"
-
-
-@dataclass(frozen=True)
-class PermitHold:
-    """A permit that a run has."""
-
-    cap: ConcurrencyCap
-    process: str  # the name in the cap's record under which it was taken
-
-
-def caps_of(governance: Governance, job: str) -> tuple[ConcurrencyCap, ...]:
-    """The caps of a job of a tenant, in the order in which everybody asks them: who is refused by the narrower takes none of the wider."""
-    installation, limits = governance.installation, governance.limits
-    if installation is None and limits is NO_LIMITS:
-        return ()
-    found = [
-        (governance.tenant, job, limits.job_caps.get(job)),
-        (governance.tenant, ALL, limits.concurrent_runs),
-        (EVERYBODY, job, None if installation is None else installation.limits.job_caps.get(job)),
-    ]
-    return tuple(
-        ConcurrencyCap(tenant=tenant, job=of, most=most, strict=bool(limits.concurrency_strict))
-        for tenant, of, most in found
-        if most is not None
-    )
-
-
-def cap_named(identity: str, governance: Governance) -> ConcurrencyCap:
-    """The cap of an id, as profiles have it now. ``governance`` is its tenant's, or the installation's. Raises ValueError."""
-    owner, _, key = identity.partition("#")
-    tenant, _, word = owner.partition("/")
-    if word != PERMITS or not key.startswith("~") or not tenant:
-        raise ValueError(f"{identity!r} names no concurrency cap")
-    job, limits = key[1:], governance.limits
-    if tenant == EVERYBODY:
-        most = None if governance.installation is None else governance.installation.limits.job_caps.get(job)
-    elif job == ALL:
-        most = limits.concurrent_runs
-    else:
-        most = limits.job_caps.get(job)
-    return ConcurrencyCap(tenant=tenant, job=job, most=most, strict=bool(limits.concurrency_strict))
-
-
-def governed_by(identity: str) -> str:
-    """The tenant whose profile has the cap of an id."""
-    tenant = identity.partition("/")[0]
-    return INSTALLATION if tenant == EVERYBODY else tenant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +42,11 @@ class CapPermits:
     held: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by process: how many, until when (UTC ms)
     sent: Mapping[str, int] = field(default_factory=dict)  # by id of a queued run: until when (UTC ms)
     has_queue: bool = False  # whether runs may wait in the wait queue for which no message is on its way
+    flow: Flow | None = (
+        None  # of a flow's key: its terms as they were asked for last; then ``sent`` has the runs with a lease as well
+    )
+    label: str = ""  # of a flow's key, for people
+    slot: int = 0  # of a flow with ``per_minute``: UTC ms of the next start without a burst
 
     def used(self) -> int:
         """Permits that are not free."""
@@ -132,7 +55,8 @@ class CapPermits:
     def current(self, now: int) -> CapPermits:
         """Without what is over."""
         held = {name: (count, until) for name, (count, until) in self.held.items() if until + SKEW >= now}
-        sent = {run: until for run, until in self.sent.items() if until >= now}
+        left = 0 if self.flow is None else SKEW
+        sent = {run: until for run, until in self.sent.items() if until + left >= now}
         return self if (held, sent) == (self.held, self.sent) else replace(self, held=held, sent=sent)
 
     def taken(
@@ -152,6 +76,36 @@ class CapPermits:
         if not got and before.sent == self.sent:
             return self, set()
         return before.with_held(process, own + len(got), now + HELD), set(got)
+
+    def claimed(self, cap: ConcurrencyCap, runs: Sequence[tuple[str, bool]], now: int) -> tuple[CapPermits, set[str]]:
+        """After runs of a flow asked, by id and whether each was queued; and which got a permit. The order is that of ``taken``."""
+        assert cap.flow is not None
+        expected = {run for run, _ in runs if run in self.sent}
+        late = [run for run, was_queued in runs if was_queued and run not in expected]
+        new = [run for run, was_queued in runs if not was_queued and run not in expected and not self.has_queue]
+        others = {run: until for run, until in self.sent.items() if run not in expected}
+        free = len(runs) if cap.most is None else max(cap.most - len(self.sent), 0)
+        starts, slot = starts_of(cap.flow, self.slot, now, now, min(free, len(late) + len(new)))
+        got = expected | {*[*late, *new][: len(starts)]}
+        own = {run: max(self.sent.get(run, 0), now + HELD) for run in got} if cap.most is not None else {}
+        after = replace(self, sent=others | own, flow=cap.flow, label=cap.label, slot=slot)
+        return after, got
+
+    def reserved(self, cap: ConcurrencyCap, runs: Sequence[str], now: int) -> tuple[CapPermits, set[str]]:
+        """After permits of a flow were taken for runs whose messages are sent next; and which got one. Nobody passes those who wait."""
+        assert cap.flow is not None
+        expected = {run for run in runs if run in self.sent}
+        new = [] if self.has_queue else [run for run in runs if run not in expected]
+        free = MOST_SENT if cap.most is None else cap.most
+        free = max(min(free, MOST_SENT) - len(self.sent), 0)
+        starts, slot = starts_of(cap.flow, self.slot, now, now, min(free, len(new)))
+        got = {run: start + SENT for run, start in zip(new, starts, strict=False)}
+        after = replace(self, sent={**self.sent, **got}, flow=cap.flow, label=cap.label, slot=slot)
+        return after, expected | got.keys()
+
+    def kept_for(self, runs: Iterable[str], now: int) -> CapPermits:
+        """After the worker of runs of a flow renewed the permits that they have."""
+        return replace(self, sent={**self.sent, **{run: max(self.sent[run], now + HELD) for run in runs}})
 
     def with_held(self, process: str, count: int, until: int) -> CapPermits:
         """With so many permits of a process, up to an instant (UTC ms); the end of what it has is never moved forward."""
@@ -179,14 +133,34 @@ class CapPermits:
         """After runs were put in the wait queue."""
         return self if self.has_queue else replace(self, has_queue=True)
 
-    def room(self, most: int | None) -> int:
+    def room(self, most: int | None, now: int) -> int:
         """For how many queued runs a message may be sent."""
         free = MOST_SENT if most is None else most - self.used()
-        return max(min(free, MOST_SENT - len(self.sent)), 0)
+        free = max(min(free, MOST_SENT - len(self.sent)), 0)
+        return free if self.flow is None else len(starts_of(self.flow, self.slot, now, now + AHEAD, free)[0])
 
-    def fed(self, runs: Iterable[str], now: int, *, has_queue: bool) -> CapPermits:
-        """After it was decided to send for queued runs."""
-        return replace(self, sent={**self.sent, **dict.fromkeys(runs, now + SENT)}, has_queue=has_queue)
+    def fed(self, runs: Sequence[str], now: int, *, has_queue: bool) -> CapPermits:
+        """After it was decided to send for queued runs: each permit is kept until its run's start and SENT after it."""
+        starts, slot = [now] * len(runs), self.slot
+        if self.flow is not None:
+            starts, slot = starts_of(self.flow, slot, now, now + AHEAD, len(runs))
+        sent = {run: start + SENT for run, start in zip(runs, starts, strict=True)}
+        return replace(self, sent={**self.sent, **sent}, has_queue=has_queue, slot=slot)
+
+    def start_of(self, run: str) -> int:
+        """When a queued run starts for which a message is sent now (UTC ms)."""
+        return self.sent[run] - SENT
+
+
+def starts_of(flow: Flow, slot: int, now: int, upto: int, most: int) -> tuple[list[int], int]:
+    """The next starts of a flow from ``now`` up to an instant (UTC ms), at most so many, and its slot after them."""
+    if not flow.interval:
+        return [now] * most, slot
+    starts, early = list[int](), (flow.burst - 1) * flow.interval
+    while len(starts) < most and (start := max(now, math.ceil(slot - early))) <= upto:
+        starts.append(start)
+        slot = math.ceil(max(slot, start) + flow.interval)
+    return starts, slot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +230,10 @@ class SharedPermits:
         """When the permits of a process are over (UTC ms); 0: it has none."""
         return max((permits.held[process][1] for permits in self.caps.values() if process in permits.held), default=0)
 
-    def room(self, cap: ConcurrencyCap) -> int:
+    def room(self, cap: ConcurrencyCap, now: int) -> int:
         """For how many runs of a cap's queue a message may be sent."""
         sent = sum(len(permits.sent) for permits in self.caps.values())
-        return max(min(self.of(cap.job).room(cap.most), MOST_SENT - sent), 0)
+        return max(min(self.of(cap.job).room(cap.most, now), MOST_SENT - sent), 0)
 
     def body(self) -> dict[str, Any]:
         """As JSON-able values; the reverse is ``parse_permits``. What a process has ends at one time, the latest of its permits."""
@@ -268,11 +242,17 @@ class SharedPermits:
             for name, (count, until) in permits.held.items():
                 latest, counts = held.get(name, (0, {}))
                 held[name] = max(until, latest), {**counts, job: count}
+        flows = {job: _flow_body(permits) for job, permits in self.caps.items() if permits.flow is not None}
         return {
             "held": {name: list(one) for name, one in held.items()},
             "sent": {job: dict(permits.sent) for job, permits in self.caps.items() if permits.sent},
             "queues": [job for job, permits in self.caps.items() if permits.has_queue],
-        }
+        } | ({"flows": flows} if flows else {})
+
+
+def _flow_body(permits: CapPermits) -> dict[str, Any]:
+    assert permits.flow is not None
+    return {"flow": permits.flow.as_dict(), "label": permits.label, "slot": permits.slot}
 
 
 def parse_permits(body: Mapping[str, Any]) -> SharedPermits:
@@ -282,10 +262,18 @@ def parse_permits(body: Mapping[str, Any]) -> SharedPermits:
         for job, count in counts.items():
             held[job][str(name)] = int(count), int(until)
     sent = {job: {str(run): int(until) for run, until in runs.items()} for job, runs in body["sent"].items()}
-    queues = {*body["queues"]}
+    queues, flows = {*body["queues"]}, body.get("flows", {})
     return SharedPermits(
         {
-            job: CapPermits(held=held.get(job, {}), sent=sent.get(job, {}), has_queue=job in queues)
-            for job in sorted({*held, *sent, *queues})
+            job: CapPermits(
+                held=held.get(job, {}), sent=sent.get(job, {}), has_queue=job in queues, **_parse_flow(flows.get(job))
+            )
+            for job in sorted({*held, *sent, *queues, *flows})
         }
     )
+
+
+def _parse_flow(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    return {"flow": parse_flow(given["flow"]), "label": str(given["label"]), "slot": int(given["slot"])}

@@ -19,7 +19,7 @@ from quarterjack.domain.tenants.erasure import DataKind, ErasurePlace, Kept, Swe
 from quarterjack.domain.times import STAMP_DIGITS
 from quarterjack.state.lease import SKEW
 from quarterjack.state.tenants.breaker import HINTS, tenant_of_hint
-from quarterjack.state.tenants.permits import EVERYBODY, PERMITS
+from quarterjack.state.tenants.caps import EVERYBODY, PERMITS
 from quarterjack.state.transition import Compare, Condition, all_of, any_of
 from quarterjack.stores.tables import AGENDA, AUDIT, HISTORY, REVISIONS, RUNS, SCHEDULES, TENANTS, Row, TableDefinition
 

@@ -17,7 +17,7 @@ from quarterjack.domain.policies import Delivery, OnDuplicate, Priority, Start
 from quarterjack.domain.run import RunState
 from quarterjack.errors import Forbidden, NotFinished, Throttled, Unavailable
 from quarterjack.sdk.runs import pauses_until_ended
-from quarterjack.sdk.submissions.documents import retry_of, submit_documents
+from quarterjack.sdk.submissions.documents import flow_of, retry_of, submit_documents
 from quarterjack.sdk.submissions.many import MAX_ITEMS, SubmittedBatch, SubmittedItem
 from quarterjack.web import views
 from quarterjack.web.calls import ApiCall, Call
@@ -68,6 +68,7 @@ class SubmitRequest(ApiBody):
     start: Start | None = None
     priority: Priority | None = Field(None, description="left out: the job's")
     retry: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["retry"]})
+    flow: dict[str, Any] | None = Field(None, json_schema_extra={**DEFINITION["properties"]["flow"]})
     timeout: Seconds | None = Field(None, ge=0.001, le=MOST_SECONDS, description="seconds of one attempt")
     deadline: Seconds | None = Field(
         None, ge=0.001, le=MOST_SECONDS, description="seconds after the due time; then no attempt starts"
@@ -153,6 +154,8 @@ def submit(call: Call, body: SubmitRequest, key: IdempotencyKey = None) -> Respo
     given = body.given()
     if given.get("retry") is not None:
         given["retry"] = retry_of(given["retry"])
+    if given.get("flow") is not None:
+        given["flow"] = flow_of(given["flow"])
     run = call.scheduler.submit(**given, idempotency_key=key)
     return call.answer(run, 201, Location=call.address("runs", run_in_url(run.id)))
 

@@ -20,7 +20,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind, RunState
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, send
 from quarterjack.fires.context import GOES, FireContext, Handled, MessageCounts, TickCounts, next_look
-from quarterjack.fires.wait_queue import wait_queue_of
+from quarterjack.fires.flow.wait_queue import wait_queue_of
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import has_live_lease
 from quarterjack.state.overlap import TURNS, RunHolder, Turns, ref_of

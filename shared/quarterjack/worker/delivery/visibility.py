@@ -17,7 +17,7 @@ from quarterjack.errors import QuarterjackError
 from quarterjack.ports.queues import WorkQueue
 from quarterjack.ports.services import Services
 from quarterjack.state.lease import lease_end, renew, takeable_at
-from quarterjack.state.tenants.permits import PermitHold
+from quarterjack.state.tenants.caps import PermitHold
 from quarterjack.values import value
 from quarterjack.worker.permits import PermitPool
 
@@ -136,8 +136,9 @@ class Heartbeat:
         No lease may end after its permits, so these come before it. Leases come before visibilities: a message that shows too early only
         meets a live lease, but a lease that is not renewed is lost.
         """
-        self.permits.renew(self._services, now)
-        for in_flight in self.leased():
+        leased = self.leased()
+        self.permits.renew([hold for each in leased for hold in each.permits.holds], self._services, now)
+        for in_flight in leased:
             self._renew(in_flight, now)
         with self._lock:
             receipts = [in_flight.receipt for in_flight in self._messages]

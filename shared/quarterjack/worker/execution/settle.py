@@ -277,7 +277,7 @@ def release_run(worker: WorkerContext, in_flight: InFlightMessage) -> bool:
             return False
         in_flight.leased_until = 0
     in_flight.lose()
-    give_back(worker, [in_flight])
+    give_back(worker, [(in_flight, lease is not None)])
     worker.heartbeat.let_go([in_flight])
     worker.services.work.hide([in_flight.receipt], 0)
     return True

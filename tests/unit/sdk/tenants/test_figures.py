@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from quarterjack import Context, Registry, Retry, Settings, Tenants
 from quarterjack.errors import InvalidInput, Misconfigured
-from quarterjack.fires.wait_queue import change_cap
-from quarterjack.state.tenants.permits import ConcurrencyCap
+from quarterjack.fires.flow.wait_queue import change_cap
+from quarterjack.state.tenants.caps import ConcurrencyCap
 from quarterjack.testing import Harness
 
 from tests.support.scenes.world import Faults

@@ -13,7 +13,8 @@ from quarterjack.domain.message import decode
 from quarterjack.domain.run import EntryKind, Failure, RunState
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.state.lease import LEASE, SKEW
-from quarterjack.state.tenants.permits import EVERYBODY, HELD, SENT, ConcurrencyCap
+from quarterjack.state.tenants.caps import EVERYBODY, ConcurrencyCap
+from quarterjack.state.tenants.permits import HELD, SENT
 from quarterjack.testing import Crash
 from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN

@@ -165,7 +165,7 @@ def differences(pairs: Mapping[str, tuple[Any, Any]]) -> Sequence[WordDifference
     """The differences of pairs of values, as texts. A nested word is named by its path."""
     found = []
     for word, (before, after) in pairs.items():
-        if word in ("retry", "rule", "tasks") or (word == "tags" and isinstance(before or after, Mapping)):
+        if word in ("retry", "flow", "rule", "tasks") or (word == "tags" and isinstance(before or after, Mapping)):
             old, new = dict(_flat({word: before})), dict(_flat({word: after}))
             below = {path: (old.get(path), new.get(path)) for path in dict.fromkeys((*new, *old))}
             found += [_difference(path, *pair) for path, pair in below.items() if pair[0] != pair[1]]

@@ -36,6 +36,10 @@ _REFUSED = (InvalidInput, AlreadyExists, Conflict)  # that are shown beside the 
 _FLAGS = {
     "rule.start": "--from",
     "rule.end": "--until",
+    "flow.key": "--flow-key",
+    "flow.name": "--flow-name",
+    "flow.order": "--flow-order",
+    "flow.strict": "--flow-strict",
     "retry.base": "--retry-base",
     "retry.cap": "--retry-cap",
     "retry.within": "--retry-within",
@@ -248,7 +252,7 @@ def _options(word: str, value: Any) -> Iterator[str]:
     elif word == "tags":
         for key, text in value.items():
             yield from ("--tag", f"{key}={text}")
-    elif word in ("rule", "retry"):
+    elif word in ("rule", "retry", "flow"):
         for below, inner in value.items():
             yield from _options(f"{word}.{below}", inner)
     elif isinstance(value, bool):

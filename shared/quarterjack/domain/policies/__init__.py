@@ -8,15 +8,13 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-from quarterjack.domain.names import check_whole
+from quarterjack.domain.names import check_limit, check_seconds, check_whole, word
+from quarterjack.domain.policies.flow import Flow, parse_flow
 from quarterjack.domain.redaction import USUAL, Redact
 from quarterjack.errors import InvalidInput
 from quarterjack.values import replace, value
-
-SHORTEST = 0.001  # seconds of a time limit
-_Word = TypeVar("_Word", bound=StrEnum)
 
 
 class Delivery(StrEnum):
@@ -158,6 +156,7 @@ class Policies:
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None  # seconds of one attempt; None: no limit
     deadline: float | None = None  # seconds after the due time: no attempt starts later, the run is EXPIRED
+    flow: Flow | None = None  # limits by key: how many runs at a time, or starts a minute; None: none
     cancel_grace: float = 30.0  # seconds between the request of a cancellation and its enforcement
     isolation: Isolation = Isolation.THREAD
     redact: Redact = USUAL  # what errors must not repeat of the payload
@@ -192,11 +191,12 @@ class Overrides:
     retry: Retry | None = None
     timeout: float | None = None
     deadline: float | None = None
+    flow: Flow | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The policies that are set, as JSON values."""
         given = {name: value for name, value in vars(self).items() if value is not None}
-        return {name: value.as_dict() if isinstance(value, Retry) else value for name, value in given.items()}
+        return {name: value.as_dict() if isinstance(value, (Retry, Flow)) else value for name, value in given.items()}
 
     def encode(self) -> str | None:
         """JSON text, or None if nothing is set."""
@@ -221,6 +221,7 @@ class Overrides:
             retry=None if retry is None else Retry(**{k: v for k, v in retry.items() if k in known}),
             timeout=given.get("timeout"),
             deadline=given.get("deadline"),
+            flow=parse_flow(given["flow"]) if given.get("flow") else None,
         )
 
 
@@ -235,8 +236,11 @@ def overrides(
     retry: Retry | None = None,
     timeout: float | None = None,
     deadline: float | None = None,
+    flow: Flow | None = None,
 ) -> Overrides:
     """Overrides from a user's arguments. Raises InvalidInput, which lists the known values."""
+    if flow is not None and not isinstance(flow, Flow):
+        raise InvalidInput("flow", flow, "is not a Flow", 'pass Flow(key="customer", at_a_time=2)')
     if retry is not None and not isinstance(retry, Retry):
         raise InvalidInput("retry", retry, "is not a Retry", "pass Retry(max_attempts=..., base=..., cap=...)")
     given: object = start
@@ -250,31 +254,8 @@ def overrides(
         retry=retry,
         timeout=check_limit("timeout", timeout),
         deadline=check_limit("deadline", deadline),
+        flow=flow,
     )
-
-
-def word(kind: type[_Word], field_name: str, value: str) -> _Word:
-    """A member of an enum from a user's argument. Raises InvalidInput, which lists the members."""
-    if isinstance(value, str) and value in kind.__members__.values():
-        return kind(value)
-    raise InvalidInput(field_name, value, "is not known", f"use one of {', '.join(kind)}")
-
-
-def check_seconds(field_name: str, value: float | None, least: float = 0) -> float | None:
-    """Seconds, or None. Raises InvalidInput."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 86_400 * 14:
-        raise InvalidInput(field_name, value, "is not a number of seconds", f"use {least:g} to 1,209,600 (14 days)")
-    return value
-
-
-def check_limit(field_name: str, value: float | None) -> float | None:
-    """Seconds of a time limit, at least a millisecond: with 0 nothing would run. None: no limit. Raises InvalidInput."""
-    try:
-        return check_seconds(field_name, value, SHORTEST)
-    except InvalidInput as problem:
-        raise InvalidInput(field_name, value, problem.problem, f"{problem.remedy}, or None for no limit") from None
 
 
 def _class_names(field_name: str, given: object) -> tuple[str, ...]:

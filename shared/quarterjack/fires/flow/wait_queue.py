@@ -14,41 +14,31 @@ leaves the entry, and the ticker, a minute later, checks the wait queue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
+from zlib import crc32
 
 from quarterjack.domain.message import Message, Wait, reading
-from quarterjack.domain.run import WAITING, AgendaEntry, EntryKind, RunRow, RunState
+from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
+from quarterjack.domain.times import DAY
 from quarterjack.errors import Unavailable
-from quarterjack.fires.claim import message_of, send
+from quarterjack.fires.claim import message_of, outgoing
 from quarterjack.fires.context import FAR, FireContext, Handled, MessageCounts, TickCounts, next_look
+from quarterjack.fires.flow.next_runs import QueueEntry, next_runs
+from quarterjack.fires.flow.run_flow import flow_of_run
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.lease import has_live_lease
-from quarterjack.state.tenants.permits import (
-    ALL,
-    CapPermits,
-    ConcurrencyCap,
-    SharedPermits,
-    cap_named,
-    caps_of,
-    governed_by,
-    parse_permits,
-)
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap, cap_named, caps_of, flow_named, governed_by, is_of_flow
+from quarterjack.state.tenants.permits import CapPermits, SharedPermits, parse_permits
 from quarterjack.stores.records import Record
 from quarterjack.values import replace
 
 log = logging.getLogger(__name__)
 
 TRIES = 12  # writes of permits that others keep writing
-PAGE = 100  # entries of a wait queue that are read at once
-# Their letter is sent after their end: a message makes its worker send it.
-_REPORTED = (RunState.LOST, RunState.EXPIRED)
-_PAGES = 10  # of entries whose runs have ended, before the rest is left to the next check
+_JITTER = 0.02  # seconds of a pause between two writes, times the number of the try, at the most
+_KEPT = 30 * DAY  # ms that the permits of a flow's key are kept while runs have or await some; without, IDLE
+_IDLE = 2 * DAY
 
-_Entry = tuple[AgendaEntry, RunRow]
 Edit = Callable[[SharedPermits], SharedPermits]
-Pause = Callable[[int], object]  # before try number 1, 2, …: lets others finish
 
 
 def read_shared(cap: ConcurrencyCap, services: Services) -> tuple[SharedPermits, int]:
@@ -71,29 +61,44 @@ def permits_of(tenant: str, services: Services) -> Mapping[str, CapPermits]:
 
 
 def change_permits(
-    caps: Sequence[ConcurrencyCap], edit: Edit, services: Services, clock: Clock, *, pause: Pause = lambda _: None
+    caps: Sequence[ConcurrencyCap], edit: Edit, services: Services, clock: Clock, *, name: str | None = None
 ) -> SharedPermits:
     """The permits of some caps that share a record, after an edit. Sends for their queued runs if permits are free then.
 
-    ``edit`` is called for each try. Raises Unavailable: it is not known whether the edit was written; and Unreadable.
+    ``edit`` is called for each try; before another one waits who has a ``name``. Raises Unavailable: it is not known whether the edit was
+    written; and Unreadable.
     """
     for again in range(TRIES):
-        if again:
-            pause(again)
+        if again and name is not None:
+            _pause(services, name, again)
         before, version = read_shared(caps[0], services)
-        after, going = edit(before.current(clock())), list[_Entry]()
+        after, going, starts = edit(before.current(clock())), list[QueueEntry](), dict[str, int]()
         for cap in caps:
-            permits, room = after.of(cap.job), after.room(cap)
+            permits, room = after.of(cap.job), after.room(cap, clock())
             if permits.has_queue and room:
-                chosen = _next_of(cap, permits.sent, room, services, clock)
+                chosen = next_runs(cap, permits.sent, room, services, clock)
                 sent = [str(entry.run) for entry, _ in chosen.going]
-                after = after.changed({cap.job: permits.fed(sent, clock(), has_queue=chosen.has_more)})
-                going += chosen.going
-        record = Record(owner=caps[0].owner, key=caps[0].key, version=version + 1, body=after.body())
-        if after == before or services.records.write(record):
-            _send_for(going, services, clock)
+                fed = permits.fed(sent, clock(), has_queue=chosen.has_more)
+                after, going = after.changed({cap.job: fed}), [*going, *chosen.going]
+                starts |= {run: fed.start_of(run) for run in sent}
+        if after == before or services.records.write(_record(caps[0], after, version + 1, clock())):
+            _send_for(going, starts, services, clock)
             return after
     raise Unavailable(f"the permits of {caps[0].record} were written by others {TRIES} times")
+
+
+def _record(cap: ConcurrencyCap, permits: SharedPermits, version: int, now: int) -> Record:
+    """That of a flow's key goes when it has long been idle."""
+    expires = None
+    if cap.flow is not None:
+        own = permits.of(cap.job)
+        expires = now + (_KEPT if own.sent or own.has_queue else _IDLE)
+    return Record(owner=cap.owner, key=cap.key, version=version, body=permits.body(), expires=expires)
+
+
+def _pause(services: Services, process: str, again: int) -> None:
+    """Before write number ``again`` of permits that others write as well: for each process another while."""
+    services.wait(_JITTER * again * (crc32(f"{process} {again}".encode()) % 1_000) / 1_000)
 
 
 def change_cap(
@@ -102,100 +107,27 @@ def change_cap(
     services: Services,
     clock: Clock,
     *,
-    pause: Pause = lambda _: None,
+    name: str | None = None,
 ) -> CapPermits:
     """The same of one cap alone."""
 
     def of_cap(shared: SharedPermits) -> SharedPermits:
         return shared.changed({cap.job: edit(shared.of(cap.job))})
 
-    return change_permits([cap], of_cap, services, clock, pause=pause).of(cap.job)
+    return change_permits([cap], of_cap, services, clock, name=name).of(cap.job)
 
 
-@dataclass(frozen=True)
-class _Next:
-    """Of a wait queue."""
-
-    going: list[_Entry]  # for which permits are kept
-    has_more: bool
-
-
-def _next_of(cap: ConcurrencyCap, sent: Collection[str], room: int, services: Services, clock: Clock) -> _Next:
-    """Up to ``room`` entries of a wait queue whose runs wait and have no message on its way. Unneeded entries are removed."""
-    going, after, chosen = list[_Entry](), None, {*sent}
-    for number in range(_PAGES):
-        limit = PAGE if number else min(PAGE, room + len(sent) + 1)  # more only where the first ones have ended
-        page = services.agenda.due(cap.wait_queue, upto=FAR, after=after, limit=limit)
-        entries = [entry for entry in page.entries if str(entry.run) not in chosen]
-        looked = services.ledger.look([entry.run for entry in entries])
-        unneeded, moved, now = list[AgendaEntry](), list[_Entry](), clock()
-        for entry in entries:
-            run = looked.found.get(entry.run)
-            if str(entry.run) in chosen or entry.run in looked.unanswered:  # the former: of two messages
-                continue
-            if run is None or (use := _use_of(entry, run, now)) is _EntryUse.UNNEEDED:
-                unneeded.append(entry)
-            elif use is _EntryUse.MOVED:
-                moved.append((entry, run))
-            elif use is _EntryUse.DUE:
-                going.append((entry, run))
-                chosen.add(str(entry.run))
-        unneeded += _moved(moved, services)
-        if unneeded:
-            services.agenda.remove(unneeded)
-        if len(going) > room:
-            return _Next(going[:room], has_more=True)
-        after = page.last
-        if after is None:
-            return _Next(going, has_more=False)
-    return _Next(going, has_more=True)
-
-
-class _EntryUse(Enum):
-    """What an entry of a wait queue is good for."""
-
-    DUE = "due"  # its run waits for a permit, or ended as one that is reported, by somebody who may have died before
-    LATER = "later"  # its run is under way: if its worker vanishes, this may be needed
-    MOVED = "moved"  # its next attempt comes later, and this may stand for the only message of it
-    UNNEEDED = "unneeded"  # its run has ended, waits for its owner's decision, or was rescheduled to later, for which it has another entry
-
-
-def _use_of(entry: AgendaEntry, run: RunRow, now: int) -> _EntryUse:
-    if run.is_terminal:
-        return _EntryUse.DUE if run.state in _REPORTED and run.buried_at is None else _EntryUse.UNNEEDED
-    if run.is_undecided:
-        return _EntryUse.UNNEEDED
-    if run.state in WAITING:
-        if run.not_before > max(entry.due, now):
-            return _EntryUse.UNNEEDED if run.state is RunState.QUEUED else _EntryUse.MOVED
-        return _EntryUse.DUE
-    return _EntryUse.LATER if has_live_lease(run, now) else _EntryUse.DUE
-
-
-def _moved(entries: Sequence[_Entry], services: Services) -> list[AgendaEntry]:
-    """Let the ticker send for runs at their time; the entries of the wait queue that may go then.
-
-    A worker whose message of a next attempt was not accepted lets the present one come back: that one has entered the queue, and by a
-    clock that is slow before its time.
-    """
-    if not entries:
-        return []
-    layout = services.agenda.layout()
-    timers = [
-        replace(e, shard=layout.shard_of(run.ref.owner), due=run.not_before, queue=run.queue) for e, run in entries
-    ]
-    accepted = services.agenda.put(timers)
-    return [entry for (entry, _), timer in zip(entries, timers, strict=True) if timer.key in accepted]
-
-
-def _send_for(going: Sequence[_Entry], services: Services, clock: Clock) -> int:
-    """Send the messages of runs, and remove their entries. What fails stays in the wait queue, for the ticker."""
+def _send_for(going: Sequence[QueueEntry], starts: Mapping[str, int], services: Services, clock: Clock) -> int:
+    """Send the messages of runs for their ``starts`` (UTC ms), and remove their entries. What fails stays, for the ticker."""
     if not going:
         return 0
     try:
         wanted = [(entry, message_of(run, services)) for entry, run in going]
         messages = [(entry, message.having_waited(Wait.PERMIT)) for entry, message in wanted if message is not None]
-        accepted = send([message for _, message in messages], services.work, clock)
+        now = clock()
+        accepted = services.work.send(
+            [outgoing(one, max(one.not_before, starts[str(one.run)]), now, services.work) for _, one in messages]
+        )
         gone = [entry for entry, message in wanted if message is None]
         gone += [entry for (entry, _), sent in zip(messages, accepted, strict=True) if sent]
         services.agenda.remove(gone)
@@ -212,7 +144,7 @@ def enqueue(cap: ConcurrencyCap, messages: Sequence[tuple[Message, str]], servic
     """
     entries = [
         AgendaEntry(
-            shard=cap.wait_queue,
+            shard=cap.wait_queue_of(message.priority),
             due=message.not_before,
             kind=EntryKind.RUN,
             id=f"{message.run}#{identity}",
@@ -240,9 +172,12 @@ def is_queued(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
 
 def has_entry(cap: ConcurrencyCap, run: RunRow, services: Services) -> bool:
     """Whether a run waits in the wait queue of a cap; one whose message is on its way does not. Raises Unavailable."""
-    before = AgendaEntry(shard=cap.wait_queue, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
-    page = services.agenda.due(cap.wait_queue, upto=run.not_before, after=before.key, limit=1)
-    return any(entry.run == run.ref for entry in page.entries)
+    for queue in cap.wait_queues:
+        before = AgendaEntry(shard=queue, due=run.not_before, kind=EntryKind.RUN, id=f"{run.ref}#")
+        page = services.agenda.due(queue, upto=run.not_before, after=before.key, limit=1)
+        if any(entry.run == run.ref for entry in page.entries):
+            return True
+    return False
 
 
 def wait_queue_of(
@@ -254,7 +189,9 @@ def wait_queue_of(
 ) -> ConcurrencyCap | None:
     """The cap in whose wait queue a run ``waits``; its message comes when there is a permit. Raises Unavailable, Unreadable."""
     governance = services.tenants.governance(run.ref.tenant, clock())
-    return next((cap for cap in caps_of(governance, run.job) if waits(cap, run, services)), None)
+    caps = caps_of(governance, run.job)
+    flow = flow_of_run(run, services)
+    return next((cap for cap in (*caps, *([flow] if flow else [])) if waits(cap, run, services)), None)
 
 
 # The ticker.
@@ -263,7 +200,7 @@ def wait_queue_of(
 def check_queue(entry: AgendaEntry, context: FireContext) -> Handled:
     """Send for the runs of a wait queue as far as permits are free, whatever its record says of it."""
     services, clock = context.services, context.clock
-    cap = cap_named(entry.id, services.tenants.governance(governed_by(entry.id), clock()))
+    cap = _named(entry.id, services, clock)
     known = set[str]()
 
     def with_queue(permits: CapPermits) -> CapPermits:
@@ -273,8 +210,17 @@ def check_queue(entry: AgendaEntry, context: FireContext) -> Handled:
 
     permits = change_cap(cap, with_queue, services, clock)
     sent = TickCounts(messages=MessageCounts(sent=len(permits.sent.keys() - known)))
-    left = services.agenda.due(cap.wait_queue, upto=FAR, after=None, limit=1)
-    if not (permits.has_queue or permits.sent or left.entries):
+    left = any(services.agenda.due(queue, upto=FAR, after=None, limit=1).entries for queue in cap.wait_queues)
+    if not (permits.has_queue or left or (permits.sent and cap.flow is None)):
         return Handled(may_go=True, counts=sent)
     later = replace(entry, due=next_look(clock()), failures=0)
     return Handled(may_go=later.due > entry.due and later.key in services.agenda.put([later]), counts=sent)
+
+
+def _named(identity: str, services: Services, clock: Clock) -> ConcurrencyCap:
+    """The cap of a wait queue's timer: as profiles have it now, or of a flow as its runs asked last. Raises ValueError, Unavailable."""
+    if not is_of_flow(identity):
+        return cap_named(identity, services.tenants.governance(governed_by(identity), clock()))
+    cap = flow_named(identity)
+    permits = read_permits(cap, services)
+    return cap if permits.flow is None else replace(cap, most=permits.flow.at_a_time, flow=permits.flow)

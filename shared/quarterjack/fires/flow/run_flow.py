@@ -1,0 +1,34 @@
+"""The flow of a run, by its row and the revision that defines it."""
+
+from __future__ import annotations
+
+from quarterjack.domain.run import RunRow
+from quarterjack.errors import NotFound
+from quarterjack.fires.context import find_revision
+from quarterjack.ports.services import Services
+from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule
+from quarterjack.state.tenants.caps import ConcurrencyCap, flow_cap
+
+
+def flow_of_run(run: RunRow, services: Services) -> ConcurrencyCap | None:
+    """The cap of a run by its flow; None: it has none, or what defines it is gone.
+
+    A flow that only the job's code has is not seen here: a submission and a schedule store that of their job. Raises Unavailable.
+    """
+    spec = _spec(run, services)
+    if spec is None or spec.overrides.flow is None:
+        return None
+    flow, payload = spec.overrides.flow, spec.payload
+    if flow.key is not None and payload is None and spec.payload_ref is not None:
+        try:
+            payload = services.payloads.get(run.ref.tenant, spec.payload_ref)
+        except NotFound:
+            return None
+    return flow_cap(run.ref.tenant, spec.job, flow, payload)
+
+
+def _spec(run: RunRow, services: Services) -> RunSpec | None:
+    if run.ref.is_one_off:
+        return of_one_off(run)
+    revision = find_revision(run.ref.owner, run.defined_by or run.revision, services)
+    return None if revision is None else of_schedule(run.ref, revision, run)
