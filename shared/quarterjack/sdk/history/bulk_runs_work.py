@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quarterjack.domain.policies import word
+from quarterjack.domain.names import word
 from quarterjack.domain.queue import check_queue
 from quarterjack.domain.run import FAILED, TERMINAL, RunState
 from quarterjack.errors import Conflict, InvalidInput, QuarterjackError, Throttled, Unavailable
