@@ -147,8 +147,8 @@ aws-proof: setup ## prove it on AWS and remove it: YES=yes, RATE=1000 for a ramp
 		$(if $(YES),--yes $(YES)) $(if $(REMOVE),--remove $(REMOVE))
 
 .PHONY: synth
-synth: setup ## the CloudFormation template, in cdk.out/
-	$(BIN)/cdk synth --quiet
+synth: setup ## the CloudFormation template, in cdk.out/; JOBS=path/to/package
+	$(BIN)/cdk synth --quiet --context jobs=$(or $(JOBS),examples/starter)
 
 .PHONY: wheel
 wheel: $(VENV)/.run ## the wheel file of the package, in build/

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ class QuarterjackStack(Stack):
             output.override_logical_id(name)
 
 
-JOBS = "examples/starter"  # the default, if the context names no package
-STACK = "Quarterjack"
+STACK = "Quarterjack"  # unless the context names it
 PROTECTED = "termination-protection"  # in the context; of the stack itself, not of the construct
+# What the CDK's command line keeps in the context for itself, besides names with a colon or that begin with @.
+_OF_THE_CDK = ("acknowledged-issue-numbers", "cli-telemetry")
+_CONTEXT = "see docs/how-to/deploy.md#the-context"
 
 _REMOVAL = {
     "retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
@@ -41,6 +44,27 @@ def _read(name: str, given: object, convert: Callable[[str], Any]) -> Any:
         return convert(str(given))
     except (KeyError, ValueError):
         raise InvalidInput(name, given, "is not understood", "see docs/how-to/deploy.md for its values") from None
+
+
+def _check(words: Mapping[str, Any]) -> None:
+    """Refuse a context with an unknown word, without jobs, or that leaves prefix or stack to its default while it has the other.
+
+    A deployment with another prefix replaces tables and queues by empty ones. So a stack that has a prefix of its own also has a
+    name of its own: who forgets the context makes another stack, and changes none. Raises InvalidInput.
+    """
+    known = (*KNOBS, PROTECTED, "stack")
+    for word, said in words.items():
+        if word not in known and word not in _OF_THE_CDK and ":" not in word and not word.startswith("@"):
+            near = get_close_matches(word, known, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"use some of {', '.join(known)}"
+            raise InvalidInput(word, said, "is no word of the context", remedy)
+    if "jobs" not in words:
+        remedy = f"give -c jobs=path/to/package, to try the stack -c jobs=examples/starter; {_CONTEXT}"
+        raise InvalidInput("jobs", None, "is missing in the context", remedy)
+    for word, other in ("stack", "prefix"), ("prefix", "stack"):
+        if word not in words and other in words:
+            what = f"is missing in the context beside {other}: another prefix in a stack replaces its tables and queues by empty ones"
+            raise InvalidInput(word, None, what, f"give {word} and {other} as they were deployed; {_CONTEXT}")
 
 
 def _flag(text: str) -> bool:
@@ -107,13 +131,11 @@ def build(context: Mapping[str, Any] | None = None, *, out: Path | None = None) 
     ``context`` and ``out`` are for tests; the CDK's command line passes its own in the environment.
     """
     app = App(context=dict(context or {}), outdir=None if out is None else str(out))
-    given = {name: app.node.try_get_context(name) for name in KNOBS}
-    knobs = {
-        knob: _read(name, given[name], convert) for name, (knob, convert) in KNOBS.items() if given[name] is not None
-    }
-    protected = _read(PROTECTED, app.node.try_get_context(PROTECTED) or False, _flag)
-    name = app.node.try_get_context("stack") or STACK
-    QuarterjackStack(app, name, knobs={"jobs": JOBS, **knobs}, termination_protection=protected)
+    given = {name: said for name, said in app.node.get_all_context().items() if said is not None}
+    _check(given)
+    knobs = {knob: _read(name, given[name], convert) for name, (knob, convert) in KNOBS.items() if name in given}
+    protected = _read(PROTECTED, given.get(PROTECTED, False), _flag)
+    QuarterjackStack(app, given.get("stack", STACK), knobs=knobs, termination_protection=protected)
     return app
 
 

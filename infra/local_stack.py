@@ -26,6 +26,7 @@ ASSEMBLY = "cdk.out"
 # Knobs for what the embedded cloud does not have: types of resources for queries of Athena, and alarms on metric math.
 LACKING = {"athena": "false", "alarms": "off"}
 SETTLED = timedelta(seconds=5)  # after its due time, within which a run has to end
+JOBS = "examples/starter"
 SCHEDULE = "every-5-seconds"
 STRIPES = 2  # of the default queue
 
@@ -85,7 +86,7 @@ def synthesise(cloud: LocalCloud, out: Path, *, folder: Path = ROOT) -> Path:
     """Synthesise the stack of a checkout with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     lacking = (f"{knob}={value}" for knob, value in LACKING.items())
-    context = ("target=here", "removal=destroy", f"stripes={STRIPES}", "api=iam,keys", *lacking)
+    context = (f"jobs={JOBS}", "target=here", "removal=destroy", f"stripes={STRIPES}", "api=iam,keys", *lacking)
     cdk(
         cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)), folder=folder
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aws_cdk import App, Duration, Stack, Validations
@@ -29,9 +30,33 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
     return _app(tmp_path, monkeypatch, {})
 
 
-def _app(out: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, str]) -> App:
+def _app(out: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, Any]) -> App:
     monkeypatch.chdir(ROOT)  # where the CDK's command line runs it
-    return checked({**FLAGS, **NO_BUNDLING, **context}, out=out)
+    return checked({**FLAGS, **NO_BUNDLING, "jobs": "examples/starter", **context}, out=out)
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ({"prefx": "stk"}, r"prefx='stk': .*did you mean 'prefix'\?"),
+        ({"retention-dayz": "3"}, "retention-dayz='3': .*did you mean 'retention-days'"),
+        ({"jobs": None}, "jobs=None: is missing in the context.*jobs=examples/starter"),
+        ({"stack": "Stk"}, "prefix=None: is missing in the context beside stack.*as they were deployed"),
+        ({"prefix": "stk"}, "stack=None: is missing in the context beside prefix.*as they were deployed"),
+    ],
+)
+def test_a_context_that_could_be_that_of_another_installation_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: Mapping[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        _app(tmp_path, monkeypatch, context)
+
+
+def test_what_the_command_line_of_the_cdk_keeps_in_the_context_is_let_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"availability-zones:account=1:region=x": ["a"], "acknowledged-issue-numbers": [1], "cli-telemetry": False}
+    assert "Quarterjack" in {child.node.id for child in _app(tmp_path, monkeypatch, kept).node.children}
 
 
 def test_cdk_nag_has_nothing_to_say(app: App, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_poisoned_schedule_makes_no_other_late(night: Night) -> None:
 
 def test_an_operator_types_what_stands_on_the_page(night: Night) -> None:
     typed = Operator(night, acts={"cdk deploy": lambda: None}).follow("no-tick").typed
-    assert typed == ["quarterjack doctor", "cdk deploy -c jobs=path/to/package", "quarterjack doctor"]
+    assert typed == ["quarterjack doctor", "cdk deploy", "quarterjack doctor"]
     with pytest.raises(AssertionError, match="does not say what cures this"):
         Operator(night, acts={"aws lambda invoke": lambda: None}).follow("no-tick")
 

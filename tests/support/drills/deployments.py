@@ -37,7 +37,7 @@ def _roll_back(siege: Siege) -> None:
     siege.say(f"crashes: {dict(siege.troupe.crashes)}")
     assert siege.under_way > 50, f"too few runs wait to show anything: {siege.under_way}"
     siege.type("git checkout COMMIT")
-    siege.type("cdk deploy -c jobs=path/to/package")
+    siege.type("cdk deploy")
     for name in siege.troupe.names:
         siege.redeploy(name, QUARTERJACK_PREFIX=siege.settings.prefix)
     siege.quarterjack("resend", "--all-tenants", "--due-before", "now", "--dry-run")

@@ -75,7 +75,7 @@ def _reconcile(siege: Siege) -> None:
     for name in siege.troupe.names:
         siege.environ[name] = siege.environ[name] | {"QUARTERJACK_TABLES": str(siege.settings.tables)}
     siege.owners.move_to(Scheduler(settings=siege.settings))
-    siege.type("cdk deploy -c jobs=path/to/package -c tables=quarterjack2 --import-existing-resources")
+    siege.type("cdk deploy -c tables=quarterjack2 --import-existing-resources")
     siege.start_again(*siege.workers)
     for name in siege.troupe.names:
         siege.troupe.start_again(name)
