@@ -30,20 +30,24 @@ LONG = Path(__file__).parents[1] / "long_tests.txt"
 DAYS = {0.5: 6, 0.1: 3}  # processor seconds of a function with all cases, or more → days in which each case runs once
 # Files of which `make check` runs a third each day ("*" stands for "/", too), and functions wherever they are.
 IN_TURNS = (
-    *("nights/test_*.py", "proof/test_*.py", "packaging/test_extras.py"),
-    *("unit/*histories.py", "unit/flow/test_interleaving.py", "unit/flow/test_clocks.py", "unit/history/test_books.py"),
+    *("nights/test_*.py", "proof/test_*.py", "packaging/test_extras.py", "acceptance/test_*.py", "infra/test_*.py"),
+    *("unit/*histories.py", "unit/*interleaving.py", "unit/flow/test_clocks.py", "unit/history/test_books.py"),
     *("unit/restore/test_waits.py", "unit/restore/test_restore.py", "unit/owner/test_audit_random.py"),
-    *("unit/worker/admission/test_breakers.py", "unit/owner/backfill/test_interleaving.py", "unit/eraser/test_late.py"),
-    *("unit/moving/test_border.py", "unit/console/test_in_a_browser.py", "unit/browser/test_*.py", "unit/local/*.py"),
-    *("acceptance/test_local_command.py", "acceptance/test_interrupted_start.py", "acceptance/test_tutorial.py"),
-    *("acceptance/test_chaos.py", "acceptance/test_roll_out.py", "acceptance/test_web_frameworks.py"),
-    *("infra/test_bundling.py", "infra/test_knobs.py", "infra/test_containers.py", "infra/test_cfn_lint.py"),
-    *("infra/test_deploy_local.py", "infra/test_load_balancer.py", "infra/test_stripes.py", "infra/test_queues.py"),
-    *("infra/test_events.py", "unit/bench/test_growth.py", "unit/bench/test_capacity.py", "unit/bench/test_ratio.py"),
+    *(
+        "unit/worker/admission/test_breakers*.py",
+        "unit/fires/test_automatic_backfill.py",
+        "unit/fires/test_catch_up.py",
+    ),
+    *("unit/eraser/test_late.py", "unit/moving/test_border.py", "unit/concurrency/test_write_budget.py"),
+    *("unit/console/test_in_a_browser.py", "unit/browser/test_*.py", "unit/local/*.py", "unit/timing/test_tally.py"),
+    *("unit/bench/test_growth.py", "unit/bench/test_capacity*.py", "unit/bench/test_ratio.py"),
     *("test_pairs_of_crashes", "test_some_pairs_of_crash_points"),
 )
-# All of it every day.
-WHOLE = {"test_every_single_crash_point_at_a_write", "proof/test_forms.py", "proof/test_granted.py"}
+# All of it every day: crash points at a write, forms, what is granted and to whom, the document of the HTTP API.
+WHOLE = (
+    *("test_every_single_crash_point_at_a_write", "proof/test_forms.py", "*grant*.py", "infra/test_permissions.py"),
+    *("infra/test_tenant_secrets.py", "acceptance/test_served_conformance.py"),
+)
 _CHECK_DAYS = 3
 TURN = int(os.environ.setdefault("TURN", str(int(time.time()) // 86_400)))  # pytest's workers inherit it
 
@@ -140,8 +144,11 @@ class LongTests:
 def takes_turns(path: Path, name: str) -> bool:
     """Whether a test function is of a kind that takes turns in `make check`."""
     file = str(path.relative_to(LONG.parent))
-    whole = name in WHOLE or file in WHOLE
-    return not whole and any(kind == name or fnmatch(file, kind) for kind in IN_TURNS)
+    return any(_is(kind, file, name) for kind in IN_TURNS) and not any(_is(kind, file, name) for kind in WHOLE)
+
+
+def _is(kind: str, file: str, name: str) -> bool:
+    return name == kind or fnmatch(file, kind)
 
 
 def long_tests() -> dict[str, float]:

@@ -23,7 +23,7 @@ from tests.support.scenes.world import START, World
 MOST_CALLS = 1_000_000  # of functions, for one call of the SDK: none of them spins; a usual one takes 3,000 at the most
 OBJECTS = {"on_progress", "on_change", "stop"}  # code and events of the caller's own
 COMPARED = {"carry_out", "compare_declared"}  # their arguments are this package's own objects: see test_apply
-CALLS = 4  # one after the other on the same installation
+CALLS = 8  # one after the other on the same installation
 METHODS = sorted(
     name
     for name, method in inspect.getmembers(Scheduler, inspect.isfunction)
@@ -102,7 +102,7 @@ def check_refusal(problem: QuarterjackError, changed: list[str]) -> None:
 
 
 BRIEF = settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -110,7 +110,7 @@ BRIEF = settings(
     phases=(Phase.generate,),
 )
 LONG = settings(
-    max_examples=200, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
+    max_examples=100, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
 )
 
 
