@@ -30,7 +30,20 @@ _PHASES = (before_start, lease, ending, park)  # modules of transitions
 
 # Order of the public names on the page; other names follow.
 _ORDER = (
-    *("job", "schedule", "Context", "Retry", "Redact", "Delivery", "Start", "Registry", "load"),
+    *(
+        "job",
+        "middleware",
+        "Middleware",
+        "CallNext",
+        "schedule",
+        "Context",
+        "Retry",
+        "Redact",
+        "Delivery",
+        "Start",
+        "Registry",
+        "load",
+    ),
     *(
         "Scheduler",
         "AsyncScheduler",

@@ -31,7 +31,11 @@ _ELSEWHERE: dict[type, str] = {
     RunState: "Its members: [states](../explanation/runs.md#states).",
 }
 
-_OF_REGISTRY = {"job": "job", "queue": "Queue"}  # its methods, and the functions that do the same for the default one
+_OF_REGISTRY = {
+    "job": "job",
+    "queue": "Queue",
+    "middleware": "middleware",
+}  # its methods, and the functions that do the same for the default one
 
 
 def entry_of(name: str, thing: Any) -> Iterator[str]:

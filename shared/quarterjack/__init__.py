@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from quarterjack.domain.schedule import ScheduleState
     from quarterjack.domain.tenants.profile import Grant, TenantState
     from quarterjack.job_packages import load
-    from quarterjack.jobs import Queue, Registry, job
+    from quarterjack.jobs import Queue, Registry, job, middleware
+    from quarterjack.middlewares import CallNext, Middleware
     from quarterjack.owner.runs.links import LinkState
     from quarterjack.pipelines import pipeline
     from quarterjack.sdk.asynchronous.scheduler import AsyncScheduler
@@ -57,6 +58,7 @@ __all__ = [
     "PROGRAMMING_ERRORS",
     "Answer",
     "AsyncScheduler",
+    "CallNext",
     "Cause",
     "Child",
     "Context",
@@ -72,6 +74,7 @@ __all__ = [
     "Loaded",
     "LogLine",
     "LogPage",
+    "Middleware",
     "Page",
     "Queue",
     "QueueView",
@@ -108,6 +111,7 @@ __all__ = [
     "errors",
     "job",
     "load",
+    "middleware",
     "next_fires",
     "pipeline",
     "schedule",
@@ -123,7 +127,8 @@ _NAMES_BY_HOME = {
     "domain.run": "RunState",
     "domain.schedule": "ScheduleState",
     "domain.tenants.profile": "Grant TenantState",
-    "jobs": "Queue Registry job",
+    "jobs": "Queue Registry job middleware",
+    "middlewares": "CallNext Middleware",
     "job_packages": "load",
     "pipelines": "pipeline",
     "sdk.asynchronous.scheduler": "AsyncScheduler",

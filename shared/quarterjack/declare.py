@@ -15,7 +15,8 @@ from quarterjack.domain.policies import DeliveryWord, PriorityWord, Retry, Start
 from quarterjack.domain.policies.flow import Flow
 from quarterjack.domain.schedule import Declaration
 from quarterjack.errors import InvalidInput, JobError
-from quarterjack.jobs import Registry, bare, default_registry, place_of
+from quarterjack.jobs import Registry, default_registry
+from quarterjack.middlewares import bare, place_of
 from quarterjack.timing import Rule
 
 _F = TypeVar("_F", bound=Callable[..., object])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from quarterjack.domain.job import Job, JobFunction
@@ -26,6 +26,7 @@ from quarterjack.domain.queue import Queue as DeclaredQueue
 from quarterjack.domain.redaction import USUAL, Redact, check_redact
 from quarterjack.domain.tenants.app_versions import is_pinned
 from quarterjack.errors import InvalidInput, JobError
+from quarterjack.middlewares import Middleware, added, bare, checked, place_of
 from quarterjack.payload_types import payload_type_of, schema_of, signature_of
 from quarterjack.values import replace
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # a module that only declares jobs must not import schedules
     from quarterjack.domain.schedule import Declaration
 
 _F = TypeVar("_F", bound=Callable[..., object])
+_M = TypeVar("_M", bound=Middleware)
 VersionWord = Literal["any", "assigned"]
 
 
@@ -51,6 +53,7 @@ class Registry:
         self._jobs: dict[str, Job] = {}
         self._declarations: list[Declaration] = []
         self._queues: dict[str, DeclaredQueue] = {}
+        self.around: tuple[Middleware, ...] = ()  # of all its jobs, in the order of ``middleware``
 
     def job(
         self,
@@ -71,6 +74,7 @@ class Registry:
         redact: Redact = USUAL,
         by_name: bool = False,
         version: VersionWord | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> Callable[[_F], _F]:
         """Register the decorated function ``(ctx, payload)``, plain or async, as a job. The function is returned unchanged.
 
@@ -85,7 +89,8 @@ class Registry:
         ValueError, the payload is refused. ``redact`` says what of the payload no error in ledger, logs and notices repeats, beside
         passwords, tokens and the like. ``by_name=True`` is for a job that does whatever its payload says: where the jobs of a tenant
         are limited, only its full name allows it. With ``version="assigned"`` a run starts only on workers of its application version,
-        with "any" on all; None: as QUARTERJACK_RUN_ON says. Raises InvalidInput, JobError (a second job of that name).
+        with "any" on all; None: as QUARTERJACK_RUN_ON says. ``middleware`` are functions ``(ctx, payload, call_next)`` around it, the first
+        one outermost. Raises InvalidInput, JobError (a second job of that name).
 
         >>> from dataclasses import dataclass
         >>> from quarterjack import Registry
@@ -115,6 +120,7 @@ class Registry:
         named = None if queue is None else declared_name(check_queue(queue))
         known: dict[str, Any] = {"name": name, "policies": policies, "queue": named, "check": check, "schema": fitted}
         known["by_name"] = check_flag("by_name", by_name)
+        known["middleware"] = checked(middleware, f"job={name!r}")
         known["pinned"] = None if version is None else is_pinned("version", version)
         around = sys._getframe(1)  # noqa: SLF001 (an annotation may name a class of the function around it)
         names = None if around.f_locals is around.f_globals else dict(around.f_locals)
@@ -130,6 +136,15 @@ class Registry:
             return function
 
         return register
+
+    def middleware(self, function: _M) -> _M:
+        """Call the decorated function ``(ctx, payload, call_next)`` around all jobs, outside of their own middleware. Raises JobError.
+
+        The first one that is declared is outermost. ``call_next(payload)`` calls the next one, at last the job, and returns its result.
+        """
+        (layer,) = checked([function], "middleware")
+        self.around = added(self.around, layer)
+        return function
 
     def add(self, job: Job, names: Mapping[str, Any] | None = None) -> None:
         """Register a job. ``names`` are those that its annotations may use beside its module's.
@@ -238,7 +253,7 @@ class Registry:
     def declare(self, declaration: Declaration) -> None:
         """Record a schedule that is declared in code. Raises InvalidInput if its name is taken."""
         # A module that is imported again replaces its declarations; a line may declare several pipelines.
-        kept = [d for d in self._declarations if d.place != declaration.place or not _is_again(d, declaration)]
+        kept = [d for d in self._declarations if d.place != declaration.place or not declaration.is_again(d)]
         for other in kept:
             if other.name == declaration.name and (other.name or other.function is declaration.function):
                 raise InvalidInput(
@@ -267,13 +282,7 @@ class Registry:
 default_registry = Registry()
 job = default_registry.job
 Queue = default_registry.queue
-
-
-def _is_again(known: Declaration, declared: Declaration) -> bool:
-    """Whether the second of two declarations of one place is the first, of a module that was imported again."""
-    if declared.function is None:
-        return known.name == declared.name
-    return known.function is not declared.function
+middleware = default_registry.middleware
 
 
 class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not generic at run time
@@ -285,13 +294,3 @@ class _ClassJob(classmethod):  # type: ignore[type-arg]  # classmethod is not ge
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._add(getattr(owner, name))
-
-
-def bare(function: Any) -> Any:
-    """The function inside a method, a class method or a decorator that uses ``functools.wraps``."""
-    return inspect.unwrap(getattr(function, "__func__", function))
-
-
-def place_of(function: JobFunction) -> str:
-    """Where a function is declared, dotted."""
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

@@ -22,6 +22,7 @@ def beginning(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(jobs_module.default_registry, "_jobs", {})
     monkeypatch.setattr(jobs_module.default_registry, "_declarations", [])
     monkeypatch.setattr(jobs_module.default_registry, "_queues", {})
+    monkeypatch.setattr(jobs_module.default_registry, "around", ())
     yield
     for name in set(sys.modules) - known:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(place)):

@@ -105,6 +105,7 @@ STATUS = ("tests/unit/worker/execution/test_http_status.py", "tests/unit/worker/
 NOTIFIERS = ("tests/unit/ready_jobs/http/test_notifiers.py",)
 AUTOMATIC = ("tests/unit/fires/test_automatic_backfill.py",)
 INCIDENTS = ("tests/unit/undertaker",)
+MIDDLEWARE = ("tests/unit/worker/execution/test_middleware.py", "tests/unit/isolation/test_isolated_jobs.py")
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
@@ -675,6 +676,33 @@ MUTANTS = (
         "    except (Misconfigured, Unavailable):\n        raise\n    except Exception",
         "    except Exception",
         FEED,
+    ),
+    # Middleware.
+    *(
+        Mutant(name, "worker/middleware.py", old, new, MIDDLEWARE)
+        for name, old, new in (
+            ("an error of the job is its middleware's", "if problem is not self._passed:", "if True:"),
+            ("a middleware's error is nobody's", "if problem is not self._passed:", "if False:"),
+            ("the error of one attempt has the name of another", "self._blamed[0] is not problem", "False"),
+            ("a middleware calls the job twice", "if self._phase is not _BEFORE:", "if False:"),
+            ("a middleware after the job is before it", "        self._phase = _AFTER\n", "        pass\n"),
+            ("two objects of a class are one", "            left.remove(layer)\n", ""),
+            ("another process takes what it finds for it", "    if inspect.isfunction(found):\n", "    if found:\n"),
+        )
+    ),
+    Mutant(
+        "the middleware of a registry is left out",
+        "middlewares.py",
+        "else (*around, *job.middleware)",
+        "else job.middleware",
+        MIDDLEWARE,
+    ),
+    Mutant(
+        "the scheduler's own jobs have middleware",
+        "middlewares.py",
+        "return () if is_builtin(job.name) else",
+        "return",
+        MIDDLEWARE,
     ),
     # Incidents.
     Mutant(

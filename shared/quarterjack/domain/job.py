@@ -32,6 +32,7 @@ class Job:
     payload_type: TypedPayload | None = None  # how its payload is checked and converted; None: it is passed as it is
     by_name: bool = False  # its payload decides what it does: a profile has to name it, without `*`
     schema: FittedPayload | None = None  # what its payload has to fit, beside its type
+    middleware: tuple[Callable[..., Any], ...] = ()  # called around it, within that of its registry
     pinned: bool | None = None  # whether its runs start on workers of their version alone; None: as the setting says
 
 
@@ -285,12 +286,8 @@ class Context:
         """Mask values that the job got elsewhere, such as an access token that it got for a secret: from now on as if they were secrets."""
         for each in values:
             if not isinstance(each, str) or len(each) < SHORTEST_SECRET:
-                raise InvalidInput(
-                    "values",
-                    "…",
-                    f"has one that is not text of {SHORTEST_SECRET} characters or more",
-                    "pass longer texts",
-                )
+                problem = f"has one that is not text of {SHORTEST_SECRET} characters or more"
+                raise InvalidInput("values", "…", problem, "pass longer texts")
         self.effects.hide("that was given to ctx.hide", *values)
 
     def raise_if_cancelled(self) -> None:

@@ -105,6 +105,11 @@ class Options:
         """Whether missed fires run however long ago they were due: ``catch_up_window`` does not bound them."""
         return self.automatic_backfill and self.catch_up is CatchUp.ALL
 
+    @property
+    def has_end(self) -> bool:
+        """Whether a run can be overdue, so that it needs a timer."""
+        return self.must_end_by is not None or self.alert_if_running_longer_than is not None
+
     @cached_property
     def is_exclusive(self) -> bool:
         """Whether a run may have to wait for others of its schedule."""

@@ -201,6 +201,10 @@ class Declaration:
     options: Options = field(default_factory=Options)  # queue, catch-up, overlap and failure handling of its runs
     paused: bool | None = None  # None leaves a pause as it is
 
+    def is_again(self, known: Declaration) -> bool:
+        """Whether an earlier declaration of the same place is this one, of a module that was imported again."""
+        return known.name == self.name if self.function is None else known.function is not self.function
+
 
 _FROZEN = "~tenant"  # not a valid name of a schedule
 

@@ -27,7 +27,7 @@ from quarterjack.state.catch_up import (
     skipped_fires,
     take_fires,
 )
-from quarterjack.state.incidents import first_check, is_watched
+from quarterjack.state.incidents import first_check
 from quarterjack.timing import Timetable, fires, timetable
 from quarterjack.values import value
 
@@ -138,7 +138,7 @@ def success_check(revision: Revision, now: int) -> AgendaEntry | None:
 
 def overdue_check(revision: Revision, run: RunRef, due: int, now: int) -> AgendaEntry | None:
     """The entry that checks whether a run that is due then (UTC ms) ends in time. None if its schedule does not ask for that."""
-    if not is_watched(revision.definition.options):
+    if not revision.definition.options.has_end:
         return None
     at = first_check(due, now, revision)
     return AgendaEntry(shard=revision.shard, due=at, kind=EntryKind.OVERDUE, id=str(run), created_at=now)

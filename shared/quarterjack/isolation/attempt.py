@@ -29,6 +29,7 @@ from quarterjack.isolation.wire import (
     unpack_ended,
     unpacked_bytes,
 )
+from quarterjack.middlewares import layers_of, name_of
 from quarterjack.state.retry import is_permanent
 from quarterjack.stores.siblings import CommitResult
 from quarterjack.worker.context import WorkerContext
@@ -110,6 +111,7 @@ class IsolatedAttempt:
                 "redact": asdict(leased.policies.redact),
                 "payload": leased.payload,
                 "readable": logs.is_readable(),
+                "middleware": [name_of(each) for each in layers_of(leased.job, worker.jobs.around)],
             }
             self._thread = threading.Thread(
                 target=self._run,

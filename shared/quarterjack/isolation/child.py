@@ -42,6 +42,7 @@ from quarterjack.worker.delivery.visibility import InFlightMessage, Lease
 from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.perform import call, failure_of, job_context
 from quarterjack.worker.execution.run_store import RunStore
+from quarterjack.worker.middleware import found_again
 from quarterjack.worker.stages import Failed, LeasedRun, ReceivedMessage, RunDefinition
 
 
@@ -59,7 +60,7 @@ def work(talk: socket.socket, flags: int) -> NoReturn:
         leased = _leased(order, Policies(retry=retry, redact=Redact(**order["redact"])))
         context = job_context(leased, Effects(leased, relay), relay.remaining)
         with logs.RunFields(**leased.ids):
-            ended = call(leased, context)
+            ended = call(leased, context, ())
     except BaseException as problem:  # noqa: BLE001 (whatever it is, the worker is told)
         ended = Failed(failure_of(problem, retry, of_line))
     sys.stdout.flush()
@@ -81,9 +82,11 @@ def _leased(order: dict[str, Any], policies: Policies) -> LeasedRun:
         in_flight=InFlightMessage("", run.ref, lease=Lease(run=run)),
         definition=RunDefinition(),
     )
-    function = place.find()
-    kind = payload_type_of(function, place.job)
-    job = Job(name=place.job, function=function, policies=policies, payload_type=kind)
+    found = place.find()
+    kind = payload_type_of(found.function, place.job)
+    known = (*default_registry.around, *found.middleware)
+    layers = found_again(order["middleware"], known, place.job)
+    job = Job(name=place.job, function=found.function, policies=policies, payload_type=kind, middleware=layers)
     return LeasedRun(
         received=received,
         message=message,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quarterjack.domain.job import Job, JobFunction
+from quarterjack.domain.job import Job
 from quarterjack.domain.policies import Isolation
 from quarterjack.errors import JobError
 from quarterjack.jobs import default_registry
@@ -41,19 +41,18 @@ class JobAddress:
     module: str  # to import
     name: str  # within the module, dotted
 
-    def find(self) -> JobFunction:
-        """Import the module; the function that it registered under the job's name, else the one of that name.
+    def find(self) -> Job:
+        """Import the module; the job that it registered under that name, else one of the function of that name.
 
         Raises what the import raises, and AttributeError.
         """
         found: Any = importlib.import_module(self.module)
         registered = default_registry.get(self.job)
         if registered is not None and place_of(registered) == self:  # a decorator around @job may hide the name
-            return registered.function
+            return registered
         for part in self.name.split("."):
             found = getattr(found, part)
-        function: JobFunction = found
-        return function
+        return Job(name=self.job, function=found)
 
 
 def place_of(job: Job) -> JobAddress:
@@ -86,7 +85,7 @@ def _unreachable(job: Job) -> str:
         found = place.find()
     except (ImportError, AttributeError) as problem:
         return f"{place.module}.{place.name} exists only in this process ({problem})"
-    return "" if found is job.function else f"{place.module}.{place.name} is another function by now"
+    return "" if found.function is job.function else f"{place.module}.{place.name} is another function by now"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,11 +192,6 @@ class Limit:
         return f"{self.text} was over at {_when(self.at)}"
 
 
-def is_watched(options: Options) -> bool:
-    """Whether the runs of a schedule need a timer."""
-    return options.must_end_by is not None or options.alert_if_running_longer_than is not None
-
-
 def ends_by(due: int, by: float | str, timezone: str) -> int:
     """The instant (UTC ms) by which a run that is due then has to end. A time of day that a clock change skips is the next valid one."""
     if not isinstance(by, str):

@@ -82,7 +82,7 @@ class InTurn:
         timeout_at = timeout_of(worker, leased)
         effects = Effects(leased, RunStore(worker, leased))
         with RunFields(**leased.ids), job_span(leased) as tell:
-            result = tell(call(leased, job_context(leased, effects, worker.remaining)))
+            result = tell(call(leased, job_context(leased, effects, worker.remaining), worker.jobs.around))
         limit = limit_of(leased, timeout_at, worker.clock())
         if leased.in_flight.lost:
             return Abandoned()

@@ -28,6 +28,7 @@ from quarterjack.domain.run import Failure, RunRow
 from quarterjack.domain.tenants.caller import role
 from quarterjack.domain.times import SECOND
 from quarterjack.fires.context import FireContext
+from quarterjack.middlewares import Middleware
 from quarterjack.owner.catalogue import KnownNames
 from quarterjack.owner.job_terms import JobTerms, OwnJobs
 from quarterjack.ports.services import Clock, Services
@@ -98,6 +99,8 @@ class Instants:
 
 class KnownJobs(OwnJobs, Protocol):
     """The jobs that this worker knows."""
+
+    around: tuple[Middleware, ...]  # the middleware of all of them
 
     def name_of(self, function: object) -> str:
         """The name under which a function is registered as a job. Raises InvalidInput."""

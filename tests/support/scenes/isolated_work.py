@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quarterjack import Context, Registry, Retry
+from quarterjack import CallNext, Context, Registry, Retry
 from quarterjack.errors import (
     Continue,
     InvalidInput,
@@ -26,6 +26,7 @@ from quarterjack.errors import (
     RunCancelled,
     Unavailable,
 )
+from quarterjack.jobs import default_registry
 
 registry = Registry()
 written = Registry()  # of modules that tests write
@@ -37,6 +38,42 @@ SOON = Retry(max_attempts=3, base=1.0, jitter=0.0)
 def approve(ctx: Context, payload: Any) -> dict[str, Any]:
     answer = ctx.wait_for("approval", timeout=3_600, schema={"required": ["ok"]})
     return {"answer": answer, "pid": os.getpid()}
+
+
+class Added:
+    """Adds to ``a``; an object, which has no name of its own."""
+
+    def __init__(self, more: int) -> None:
+        self._more = more
+
+    def __call__(self, ctx: Context, payload: dict[str, int], call_next: CallNext) -> Any:
+        return call_next({**payload, "a": payload["a"] * 10 + self._more})
+
+
+def traced(ctx: Context, payload: dict[str, int], call_next: CallNext) -> dict[str, Any]:
+    return {**call_next(payload), "traced_in": os.getpid()}
+
+
+def refusing(ctx: Context, payload: Any, call_next: CallNext) -> Any:
+    raise OSError("no session")
+
+
+@registry.job("add-within", isolation="process", middleware=[traced])
+def add_within(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
+    return {"sum": payload["a"] + payload["b"], "pid": os.getpid()}
+
+
+@default_registry.job("tests.add-layered", isolation="process", middleware=[Added(1), traced, Added(2)])
+def add_layered(ctx: Context, payload: dict[str, int]) -> dict[str, Any]:
+    return {"sum": payload["a"] + payload["b"], "pid": os.getpid()}
+
+
+@registry.job("add-refused", isolation="process", retry=Retry(max_attempts=1), middleware=[refusing])
+def add_refused(ctx: Context, payload: dict[str, int]) -> None: ...
+
+
+@registry.job("add-lost", isolation="process", retry=Retry(max_attempts=1), middleware=[Added(1)])
+def add_lost(ctx: Context, payload: dict[str, int]) -> None: ...
 
 
 @registry.job("family", isolation="process")

@@ -39,6 +39,7 @@ from tests.support.doc_pages import ROOT, page
 PUBLIC = {
     "Answer",
     "AsyncScheduler",
+    "CallNext",
     "Cause",
     "Child",
     "Context",
@@ -49,6 +50,8 @@ PUBLIC = {
     "LinkState",
     "LogLine",
     "LogPage",
+    "Middleware",
+    "middleware",
     "SignalOutcome",
     "SignalLink",
     "SignalReceipt",

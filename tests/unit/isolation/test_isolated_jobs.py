@@ -15,6 +15,7 @@ import pytest
 from quarterjack import Context, Registry, RunState, Scheduler
 from quarterjack.errors import InvalidInput
 from quarterjack.isolation import PreloadedParent
+from quarterjack.jobs import default_registry
 from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.stages import AttemptResult, LeasedRun
 
@@ -58,6 +59,40 @@ def test_a_wait_parks_the_run_and_its_schema_binds_the_sender(stage: Stage) -> N
     ended = stage.scheduler.get_run(run.id)
     assert (ended.state, ended.result["answer"]) == (RunState.SUCCEEDED, {"ok": True})
     assert ended.result["pid"] != os.getpid()
+
+
+def test_middleware_runs_in_the_process_of_the_job(stage: Stage) -> None:
+    run = stage.run("add-within", {"a": 1, "b": 2})
+    assert (run.state, run.result["sum"]) == (RunState.SUCCEEDED, 3), run.error
+    assert run.result["traced_in"] == run.result["pid"] != os.getpid()
+
+
+def test_middleware_objects_of_one_class_stay_in_their_order() -> None:
+    run = Stage(jobs=default_registry).run("tests.add-layered", {"a": 1, "b": 2})
+    assert (run.state, run.result["sum"]) == (RunState.SUCCEEDED, 112 + 2), run.error
+
+
+@pytest.mark.parametrize(
+    ("job", "kind", "said"),
+    [
+        (
+            "add-refused",
+            "OSError",
+            "middleware tests.support.scenes.isolated_work.refusing, before the job: no session",
+        ),
+        (
+            "add-lost",
+            "JobError",
+            "does not know middleware tests.support.scenes.isolated_work.Added; import the module",
+        ),
+    ],
+)
+def test_an_isolated_job_says_which_middleware_failed_or_is_missing(
+    stage: Stage, job: str, kind: str, said: str
+) -> None:
+    run = stage.run(job, {"a": 1, "b": 2})
+    assert (run.state, run.error_type) == (RunState.DEAD, kind)
+    assert said in (run.error or "")
 
 
 def test_a_job_gathers_its_children(stage: Stage) -> None:

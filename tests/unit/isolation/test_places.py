@@ -46,7 +46,7 @@ def refusal(function: object) -> str:
 def test_functions_of_modules_are_found() -> None:
     check_isolated([Job(name="j", function=function, policies=APART) for function in (top_level, Methods.inner)])
     check_isolated(work.registry)
-    assert JobAddress("add", work.__name__, "add").find() is work.add
+    assert JobAddress("add", work.__name__, "add").find().function is work.add
 
 
 def test_a_job_in_a_thread_may_be_anything() -> None:

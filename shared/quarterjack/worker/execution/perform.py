@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from quarterjack.domain.times import SECOND, from_ms
 from quarterjack.errors import Continue, InvalidInput, JobError, JobSignal, LeaseLost, Parking, RunCancelled
 from quarterjack.logs import RunLogger
 from quarterjack.masking import Masking, SecretValues
+from quarterjack.middlewares import Middleware
 from quarterjack.state.retry import is_permanent, stuck
 from quarterjack.timing import zone
 from quarterjack.values import replace
@@ -31,6 +32,7 @@ from quarterjack.worker.execution.effects import Effects
 from quarterjack.worker.execution.http_status import http_status
 from quarterjack.worker.execution.job_values import json_text
 from quarterjack.worker.execution.run_store import RunStore
+from quarterjack.worker.middleware import JobCall
 from quarterjack.worker.spans import job_span
 from quarterjack.worker.stages import (
     AttemptResult,
@@ -65,7 +67,7 @@ def perform(worker: WorkerContext, leased: LeasedRun) -> AttemptResult:
             if leased.policies.isolation is Isolation.PROCESS and worker.isolated is not None:
                 misfit = _misfit(leased)  # before it costs a process; the child does not know the schema
                 return tell(worker.isolated(worker, leased) if misfit is None else misfit)
-            return tell(call(leased, context))
+            return tell(call(leased, context, worker.jobs.around))
     except BaseException as problem:  # noqa: BLE001 (see above)
         return Failed(failure_of(problem, leased.policies.retry, leased.masked))
 
@@ -105,19 +107,21 @@ def presentable(leased: LeasedRun, result: AttemptResult) -> AttemptResult:
     return replace(result, failure=shown)
 
 
-def call(leased: LeasedRun, context: Context) -> AttemptResult:
-    """Call the job's function in this thread. What is logged meanwhile is masked."""
+def call(leased: LeasedRun, context: Context, around: Sequence[Middleware]) -> AttemptResult:
+    """Call the job's function in this thread, with its middleware ``around`` it. What is logged meanwhile is masked."""
     with Masking(leased.hidden):
-        return _call(leased, context)
+        has_some = around or leased.job.middleware
+        return _call(leased, context, JobCall(leased.job, around) if has_some else None)
 
 
-def _call(leased: LeasedRun, context: Context) -> AttemptResult:
+def _call(leased: LeasedRun, context: Context, layered: JobCall | None) -> AttemptResult:
     try:
         try:
             payload = payload_of(leased)
         except (InvalidInput, JobError) as problem:  # it would fit no better the next time
             return Failed(replace(failure_of(problem, leased.policies.retry, leased.masked), permanent=True))
-        result = leased.job.function(context, payload)
+        function = leased.job.function if layered is None else layered.enter
+        result = function(context, payload)
         if result is not None and inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
         if context.effects.parked is not None:
@@ -131,11 +135,20 @@ def _call(leased: LeasedRun, context: Context) -> AttemptResult:
             return parked
         if not isinstance(problem, Exception):
             raise
-        return Failed(failure_of(problem, leased.policies.retry, leased.masked))
+        return _failed(leased, problem, layered)
     except (Exception, SystemExit, asyncio.CancelledError) as problem:  # noqa: BLE001 (a job's sys.exit() is its failure too)
         claim = next((kind.__name__ for kind in (RunCancelled, LeaseLost) if isinstance(problem, kind)), "")
-        return Failed(failure_of(problem, leased.policies.retry, leased.masked), claim)
+        return _failed(leased, problem, layered, claim)
     return returned(result, leased.hidden)
+
+
+def _failed(leased: LeasedRun, problem: BaseException, layered: JobCall | None, claim: str = "") -> Failed:
+    failure = failure_of(problem, leased.policies.retry, leased.masked)
+    return Failed(failure if layered is None else layered.blamed(problem, failure), claim)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _misfit(leased: LeasedRun) -> Failed | None:
@@ -152,10 +165,6 @@ def payload_of(leased: LeasedRun) -> Any:
     text, kind = leased.payload or "null", leased.job.payload_type
     check_fit(leased.job, text)
     return _decode(text) if kind is None else kind.converted(text, redact=leased.policies.redact)
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
 
 
 def slice_ended(leased: LeasedRun, signal: Continue) -> AttemptResult:
