@@ -28,6 +28,7 @@ NIGHTLY = {"job": "greet", "expression": "30 2 * * *", "timezone": "Europe/Berli
 BODIES: dict[str, Any] = {
     "freeze": {"until": "2026-06-01T00:00:00Z"},
     "reschedule_run": {"delay": 60},
+    "requeue_run": {"priority": "low"},
     "reassign_run": {"version": "1.4"},
     "set_latest_version": {"name": "1.4"},
     "retire_version": {"to": "1.4"},

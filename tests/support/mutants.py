@@ -107,6 +107,7 @@ AUTOMATIC = ("tests/unit/fires/test_automatic_backfill.py",)
 INCIDENTS = ("tests/unit/undertaker",)
 MIDDLEWARE = ("tests/unit/worker/execution/test_middleware.py", "tests/unit/isolation/test_isolated_jobs.py")
 BACKFILL = tuple(f"tests/unit/owner/backfill/test_{name}.py" for name in ("window", "backfill", "crashes"))
+REQUEUED = ("tests/unit/state/test_transitions.py", "tests/unit/owner/runs/test_requeue.py")
 MOVED = ("tests/unit/owner/runs/test_reschedule.py", "tests/proof/test_moved.py")
 TRANSACTIONS = ("tests/unit/worker/execution/test_transactions.py", "tests/contract/test_transactions.py")
 DECLARED = ("tests/unit/daemon/test_declarations.py",)
@@ -1384,11 +1385,25 @@ MUTANTS = (
         ("tests/unit/sdk/test_bulk_runs.py",),
     ),
     Mutant(
-        "a bulk replay replays what it has replayed",
-        "sdk/history/bulk_runs.py",
-        '"until": min(filter(None, (conditions["until"], end)))',
-        '"until": conditions["until"]',
-        ("tests/unit/sdk/test_bulk_runs.py",),
+        "a moved run keeps the message in its old queue",
+        "state/before_start.py",
+        '        changes={**changes, "rev": revision + 1},\n        already=all_of(NEVER_LEASED',
+        '        changes={**changes, "rev": revision},\n        already=all_of(NEVER_LEASED',
+        REQUEUED,
+    ),
+    Mutant(
+        "a run that has begun moves to another queue",
+        "state/before_start.py",
+        'name="requeue",\n        to=None,\n        guard=all_of(NEVER_LEASED, same_revision(revision))',
+        'name="requeue",\n        to=None,\n        guard=same_revision(revision)',
+        REQUEUED,
+    ),
+    Mutant(
+        "a requeue writes over a move that it has not read",
+        "state/before_start.py",
+        'name="requeue",\n        to=None,\n        guard=all_of(NEVER_LEASED, same_revision(revision))',
+        'name="requeue",\n        to=None,\n        guard=NEVER_LEASED',
+        REQUEUED,
     ),
     Mutant(
         "a bulk redrive repeats what was redriven or dismissed",

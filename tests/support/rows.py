@@ -128,6 +128,10 @@ def made(**changes: Any) -> dict[str, tuple[Transition, set[str]]]:
         ),
         "shadow": (build(before_start.shadow, revision=2, **end), {"queued"}),
         "reschedule": (build(before_start.reschedule, revision=2, due=NOW), {"queued", "queued, cancel asked"}),
+        "requeue": (
+            build(before_start.requeue, revision=2, queue="bulk", overrides=None),
+            {"queued", "queued, cancel asked"},
+        ),
         "reassign": (build(before_start.reassign, version="1.0"), WAITING - ASKED),
         "wait for version": (build(before_start.wait_for_version, version="1.0", served_by="1.0"), {"queued"}),
         "resubmit": (

@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, str] = {
     "redrive": "dead redrive",
     "reassign_run": "runs reassign",
     "replay_run": "runs replay",
+    "requeue": "runs requeue",
     "resume_schedule": "schedules resume",
     "retry_pipeline": "pipelines retry",
     "set_latest_application_version": "versions set-latest",

@@ -45,6 +45,7 @@ class AuditAct(StrEnum):
     LINK = "signal-link"  # a link was made that answers a run
     REVOKE_LINK = "revoke-link"
     RESCHEDULE = "reschedule"
+    REQUEUE = "requeue"
     REPLAY = "replay"
     REDRIVE = "redrive"
     PURGE = "purge"

@@ -77,7 +77,7 @@ class Message:
     """
 
     run: RunRef
-    revision: int  # of its schedule; of a one-off: how often it was rescheduled. The lease requires it of the row
+    revision: int  # of its schedule; of a one-off: how often it was moved. The lease requires it of the row
     not_before: int  # UTC ms before which no attempt may start; the lease requires it of the row
     start: Start = Start.PROMPT  # how soon after not_before it should start
     fence: int = 0  # of the run when the message was sent

@@ -80,7 +80,7 @@ class RunRow:
 
     ref: RunRef  # its deterministic key
     state: RunState
-    revision: int  # of its schedule; of a one-off: how often it was rescheduled
+    revision: int  # of its schedule; of a one-off: how often it was moved
     job: str  # name of the job
     due: int  # UTC ms of the fire, or the time a one-off was submitted for
     not_before: int  # UTC ms before which no attempt may start

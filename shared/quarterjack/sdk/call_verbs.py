@@ -46,6 +46,7 @@ BULK_RUN_VERBS: Mapping[str, Verb] = {
     "redrive": Verb.REDRIVE,
     "replay": Verb.REPLAY,
     "hasten": Verb.RESCHEDULE,
+    "requeue": Verb.RESCHEDULE,
     "reassign": Verb.RETRY,
 }
 CALLS: Mapping[str, Call] = {
@@ -97,6 +98,7 @@ CALLS: Mapping[str, Call] = {
     "list_links": _call(About.RUN, Verb.READ_RUNS),
     "revoke_link": _call(About.RUN, Verb.SIGNAL),
     "reschedule": _call(About.RUN, Verb.RESCHEDULE),
+    "requeue": _call(About.RUN, Verb.RESCHEDULE),
     "replay_run": _call(About.RUN, Verb.REPLAY),
     # Pipelines.
     "upsert_pipeline": _call(
@@ -116,7 +118,7 @@ CALLS: Mapping[str, Call] = {
         About.FILTER,
         Verb.READ_RUNS,
         *BULK_RUN_VERBS.values(),
-        when="`read-runs` and that of the action: `reschedule` to hasten, with `retry` between two attempts; `retry` to reassign",
+        when="`read-runs` and that of the action: `reschedule` to requeue, also to hasten (`retry` between attempts); `retry` to reassign",
     ),
     "purge": _call(About.FILTER, Verb.PURGE, when="of one run: of its job"),
     # Backfills.

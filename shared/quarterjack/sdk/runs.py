@@ -194,6 +194,24 @@ class RunMethods(SchedulerBase):
         self._take(RateWord.CHANGES)
         return self._access.run_view(changing.reschedule_run(run, due, self._context))
 
+    def requeue(self, run_id: str, *, queue: str | None = None, priority: PriorityWord | None = None) -> Run:
+        """Move a one-off that has not begun to another ``queue`` ("default": the default one), or give it another ``priority``, or both.
+
+        It starts when it would have started, and a call that is repeated changes nothing. Raises InvalidInput (also for a run of a
+        schedule, an undeclared queue, a priority above the tenant's), NotFound, Conflict (it has begun or ended), Unavailable (try again).
+        """
+        self._access.check_some(Verb.RESCHEDULE, what=f"run {shorten(run_id, 300)}")
+        own = overrides(priority=priority).priority
+        if queue is None and own is None:
+            raise InvalidInput("queue", queue, "is not given, and neither is priority", "give one of them, or both")
+        check_priority(own, self.tenant, self.session.services, self.session.clock())
+        run = self._access.read_run(run_id, Verb.RESCHEDULE)
+        if queue is not None:
+            self._checks.queue_name(run.job, queue)
+        self._checks.may_run(run.job)
+        self._take(RateWord.CHANGES)
+        return self._access.run_view(changing.requeue_run(run, self._context, queue=queue, priority=own))
+
     def retry_run(self, run_id: str) -> Run:
         """Start the next attempt of a waiting run now. Raises Conflict if the run does not wait for a next attempt."""
         run = self._access.read_run(run_id, Verb.RETRY)

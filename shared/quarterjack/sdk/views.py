@@ -48,7 +48,7 @@ class Run:
     id: str  # pass it to get_run
     tenant: str  # its owner
     schedule: str | None  # name of its schedule; None for a one-off
-    revision: int  # of the schedule; of a one-off: how often it was rescheduled
+    revision: int  # of the schedule; of a one-off: how often it was moved
     state: RunState  # QUEUED, RUNNING, SUCCEEDED …
     job: str  # name of its job
     kind: RunKind = RunKind.FIRE  # fire, one-off, trigger, backfill or replay
@@ -124,7 +124,7 @@ class RunTransition:
     job: str  # name of its job
     before: RunState | None  # state before it; None: there was no run
     after: RunState | None  # state after it
-    revision: int  # of the schedule; of a one-off: how often it was rescheduled
+    revision: int  # of the schedule; of a one-off: how often it was moved
     fence: int  # leases taken
     attempt: int  # attempts begun
     worker: str | None = None  # process of the last lease

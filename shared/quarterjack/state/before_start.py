@@ -145,6 +145,22 @@ def reschedule(*, revision: int, due: int) -> Transition:
     )
 
 
+def requeue(*, revision: int, queue: str | None, overrides: str | None) -> Transition:
+    """A one-off that was never leased waits in another ``queue``, or with other policies: another priority.
+
+    ``revision`` is the one that was read. It grows as by ``reschedule``, so that the message in the old queue or lane is refused.
+    """
+    changes: dict[str, Change] = {"queue": queue, "overrides": overrides}
+    so = [Absent(name) if given is None else Compare(name, "=", str(given)) for name, given in changes.items()]
+    return Transition(
+        name="requeue",
+        to=None,
+        guard=all_of(NEVER_LEASED, same_revision(revision)),
+        changes={**changes, "rev": revision + 1},
+        already=all_of(NEVER_LEASED, same_revision(revision + 1), *so),
+    )
+
+
 def resubmit(*, order: RunRow, revision: int, parked: bool) -> Transition:
     """A run with a unique key that has not begun gets the payload, time and policies of a later ``order``.
 

@@ -147,10 +147,10 @@ def not_leased(facts: Facts, run: RunRow) -> Iterator[Sentence]:
 
 
 def rescheduled(run: RunRow) -> str | None:
-    """That its owner moved a one-off, without the full stop; None: nobody did. Its row does not say from when."""
+    """That its owner moved a one-off, without the full stop; None: nobody did. Its row does not say from when or where."""
     if not run.ref.is_one_off or not run.revision:
         return None
-    return f"Its owner moved it to this time; it was rescheduled {count(run.revision, 'time')}"
+    return f"Its owner rescheduled or requeued it {count(run.revision, 'time')}"
 
 
 def start(facts: Facts, run: RunRow) -> Iterator[Sentence]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from quarterjack import Scheduler
+from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE
 from quarterjack.errors import QuarterjackError
@@ -14,6 +15,7 @@ from tests.support.histories.recorded import Recorded
 from tests.support.histories.rich import JOBS, Rich
 from tests.support.histories.simulator import Process
 
+REQUEUED = 0.3  # share of the moves that are to another priority
 DELAYS = (0, 1, 5, 30, 100, 200, 300, 1_000)  # seconds
 
 
@@ -66,6 +68,10 @@ def some_waiting(history: Rich) -> str | None:
 
 
 def move(history: Rich, owner: Scheduler, run_id: str) -> None:
+    if history.dice.random() < REQUEUED:
+        owner.requeue(run_id, priority=history.dice.choice(tuple(Priority)))
+        history.stage.count("moved")
+        return
     run = owner.reschedule(run_id, delay=history.dice.choice(DELAYS))
     history.observed.submitted[run.id] = int(run.due.timestamp() * 1_000)
     history.stage.count("moved")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quarterjack import Context, Retry
-from quarterjack.domain.policies import StartWord
+from quarterjack.domain.policies import Priority, StartWord
 from quarterjack.errors import Continue
 from quarterjack.testing import Crash
 
@@ -185,6 +185,15 @@ def reschedule(seconds: float) -> Step:
     return step
 
 
+def requeue(priority: Priority) -> Step:
+    """The one-off waits in the lane of another priority from now on."""
+
+    def step(scene: Scene) -> None:
+        scene.owner().requeue("acme/~only#once", priority=priority)
+
+    return step
+
+
 def in_the_middle(verb: str, action: Step) -> Step:
     """Somebody else acts before the first call of that verb in the next step."""
 
@@ -287,6 +296,24 @@ SCENARIOS = (
         "an earlier time", [submit("note", delay=700.0), reschedule(20), work, wait(21), work, wait(600), tick, work]
     ),
     Scenario("a later time", [submit("note", delay=20.0), reschedule(400), wait(21), work, wait(300), tick, work]),
+    Scenario(
+        "another priority",
+        [submit("note", delay=20.0), requeue(Priority.LOW), wait(21), work, wait(300), tick, work],
+    ),
+    Scenario(
+        "another priority under a worker and a ticker",
+        [
+            submit("note", delay=200.0),
+            wait(30),
+            in_the_middle("look", requeue(Priority.LOW)),
+            tick,
+            in_the_middle("lease", requeue(Priority.HIGH)),
+            wait(171),
+            work,
+            tick,
+            work,
+        ],
+    ),
     Scenario(
         "to and fro under a worker and a ticker",
         [

@@ -155,7 +155,7 @@ def bulk(action: Any, words: dict[str, Any], **more: Any) -> Act:
 
 
 def run_bulk(action: Any, *, job: bool, **more: Any) -> Act:
-    words = more | ({"version": "1"} if action == "reassign" else {})
+    words = more | {"reassign": {"version": "1"}, "requeue": {"to_priority": "low"}}.get(action, {})
     return lambda on, of: on.bulk_runs(action, job=of.job if job else None, **words)
 
 
@@ -208,6 +208,7 @@ CASES: tuple[Case, ...] = (
     case("fail", V.SIGNAL, lambda on, of: on.fail(callback_token(of.run, "go"), "no")),
     case("heartbeat", V.SIGNAL, lambda on, of: on.heartbeat(callback_token(of.run, "go"))),
     case("reschedule", V.RESCHEDULE, lambda on, of: on.reschedule(of.run, delay=90)),
+    case("requeue", V.RESCHEDULE, lambda on, of: on.requeue(of.run, priority="low")),
     case("replay_run", V.REPLAY, lambda on, of: on.replay_run(of.run)),
     case("reassign_run", V.RETRY, lambda on, of: on.reassign_run(of.run, "1")),
     case(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -117,13 +117,14 @@ class World:
 
     shards: int = 1
     retention: int = 90 * 86_400_000
+    prioritised: Sequence[str | None] = ()  # queues with lanes
     at: datetime = START
     started: list[Start] = field(default_factory=list)
     _seeds: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock(self.at)
-        self.memory = Memory(self.clock, shards=self.shards, retention=self.retention)
+        self.memory = Memory(self.clock, shards=self.shards, retention=self.retention, prioritised=self.prioritised)
         self.services = self.memory.connect()
         self.jobs = Registry()
         self.jobs.job("note")(self.note)

@@ -233,6 +233,8 @@ def made_transitions() -> Iterator[Transition]:
         "bound_to": "1",
         "served_by": "1",
         "act": "a",
+        "queue": "q",
+        "overrides": "{}",
         "until": 1,
         "skipped": 1,
         "seen_skipped": 1,

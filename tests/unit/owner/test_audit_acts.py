@@ -154,6 +154,7 @@ ACTS: dict[str, tuple[Callable[[Scene], Act], list[str]]] = {
     "signal": (lambda scene: lambda owner: owner.signal(scene.waiting.id, "go", {"n": 1}), ["signal"]),
     "revoke link": (revoked, ["revoke-link"]),
     "reschedule": (lambda scene: lambda owner: owner.reschedule(scene.waiting.id, at=at(900)), ["reschedule"]),
+    "requeue": (lambda scene: lambda owner: owner.requeue(scene.waiting.id, priority="low"), ["requeue"]),
     "reassign": (reassigned, ["reassign"]),
     "replay": (
         lambda scene: lambda owner: owner.replay_run(scene.ended.id, idempotency_key="k"),

@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from quarterjack import Context, Registry, Retry, Scheduler
+from quarterjack import Registry, Scheduler
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.times import DAY, HOUR
 from quarterjack.errors import InvalidInput, KeyReused
-from quarterjack.sqs.stripes import Stripe
-from quarterjack.testing import Harness, ManualClock, Memory
+from quarterjack.testing import ManualClock, Memory
 from quarterjack.ticker.tick import tick
 
+from tests.support.scenes.laned import NOON
+from tests.support.scenes.laned import LanedScene as Scene
+
 HIGH, NORMAL, LOW = Priority
-NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
-
-
-class Scene:
-    """Jobs of each priority in a queue with lanes."""
-
-    def __init__(self) -> None:
-        self.jobs, self.ran = Registry(), list[Any]()
-        self.jobs.queue("laned", priorities=True)
-
-        def note(ctx: Context, payload: Any) -> None:
-            self.ran.append(payload)
-
-        self.jobs.job("note", queue="laned")(note)
-        self.jobs.job("urgent", queue="laned", priority="high")(note)
-        self.jobs.job("idle", queue="laned", priority="low")(note)
-        self.jobs.job("plain")(note)
-        self.jobs.job("flaky", queue="laned", priority="low", retry=Retry(base=60, jitter=0))(self._fail)
-        self.harness = Harness(self.jobs, at=NOON)
-        self.scheduler: Scheduler = self.harness.scheduler
-
-    def _fail(self, ctx: Context, payload: Any) -> None:
-        if ctx.attempt == 1:
-            raise ConnectionError("again")
-        self.ran.append(payload)
-
-    def lanes(self) -> dict[str, int]:
-        """How many messages there are in each lane of the queue."""
-        found = {str(lane): len(self.harness.memory.stripes[Stripe("laned", 0, lane)]) for lane in Priority}
-        return {lane: number for lane, number in found.items() if number}
-
-    def policies(self, name: str) -> dict[str, Any]:
-        """Of a schedule's present revision."""
-        return dict(self.scheduler.describe_schedule(name).definition.policies)
-
-    def limit(self, highest: str | None) -> None:
-        self.harness.tenants.set("default", limits={"highest_priority": highest})
 
 
 def test_a_submission_says_its_priority_or_has_its_jobs() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from quarterjack import Scheduler
 from quarterjack.domain.audit import AuditAct
+from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import TenantProfile
@@ -18,6 +19,7 @@ from quarterjack.errors import Conflict, InvalidInput, KeyReused, Throttled
 from quarterjack.owner.app_versions import register
 from quarterjack.sdk.schedules.bulk_work import AT_ONCE, BulkProgress
 from quarterjack.settings import Settings
+from quarterjack.sqs.stripes import Stripe
 from quarterjack.testing import Crash, Hook
 from quarterjack.testing.process import bury_all
 
@@ -151,6 +153,20 @@ def test_waiting_runs_are_reassigned(world: World) -> None:
     assert {world.owner.get_run(run_id).app_version for run_id in ids} == {"2"}
 
 
+def test_waiting_one_offs_move_from_one_queue_to_another(world: World) -> None:
+    ids = waiting(world, 3)
+    fire = world.owner.create_schedule("hourly", "works", "0 * * * *", tags=dict([MINE]))
+    done = world.owner.bulk_runs("requeue", queue="default", tag=MINE, to_queue="bulk", to_priority="low")
+    assert (done.count, done.failed_count) == (3, 0)
+    assert world.owner.bulk_runs("cancel", queue="bulk", dry_run=True).count == 3
+    assert world.owner.bulk_runs("requeue", schedule=fire.name, to_queue="bulk").count == 0
+    world.clock.advance(timedelta(minutes=58))
+    world.live(3)
+    assert len(world.memory.stripes[Stripe("bulk", 0, Priority.NORMAL)]) == len(ids), (
+        "one message each, in the other queue"
+    )
+
+
 def test_runs_of_one_queue_are_meant(world: World) -> None:
     waiting(world, 2)
     other = waiting(world, 2, queue="bulk")
@@ -177,13 +193,15 @@ ACTS: dict[str, Callable[[World, int], list[str]]] = {
     "replay": ended,
     "redrive": lambda world, count: ended(world, count, "fails"),
     "hasten": waiting,
+    "requeue": waiting,
 }
+MORE: dict[str, dict[str, Any]] = {"requeue": {"to_queue": "bulk", "to_priority": "low"}}
 
 
 def _is_done_once(world: World, action: str, ids: list[str]) -> bool:
     if action == "cancel":
         return states(world, ids) == {RunState.CANCELLED: len(ids)}
-    if action == "hasten":
+    if action in ("hasten", "requeue"):
         return all(world.owner.get_run(run_id).revision == 1 for run_id in ids)
     return repeats(world) == dict.fromkeys(ids, 1)
 
@@ -193,15 +211,15 @@ def _is_done_once(world: World, action: str, ids: list[str]) -> bool:
 def test_who_is_killed_three_times_acts_on_each_once_and_counts_right(
     world: World, small: None, action: Any, after: bool
 ) -> None:
-    ids = ACTS[action](world, 10)
+    ids, more = ACTS[action](world, 10), MORE.get(action, {})
     for kill in (7, 23, 38):
         with pytest.raises(Crash):
-            owner_of(world, Mortal(kill, after=after)).bulk_runs(action, tag=MINE, client_token="t")
+            owner_of(world, Mortal(kill, after=after)).bulk_runs(action, tag=MINE, client_token="t", **more)
         world.catch_up()
-    done = world.owner.bulk_runs(action, tag=MINE, client_token="t")
+    done = world.owner.bulk_runs(action, tag=MINE, client_token="t", **more)
     assert (done.count, done.failed_count, done.cursor) == (10, 0, None)
     assert _is_done_once(world, action, ids)
-    again = world.owner.bulk_runs(action, tag=MINE, client_token="t")
+    again = world.owner.bulk_runs(action, tag=MINE, client_token="t", **more)
     assert (again.count, again.examples) == (10, [])
 
 
@@ -327,6 +345,9 @@ def test_two_calls_with_one_token_do_not_go_on_side_by_side(world: World, small:
         ),
         ({"action": "hasten", "job": "works", "as_it_was": True}, "as_it_was=True: is not an argument"),
         ({"action": "reassign", "job": "works"}, "version=None"),
+        ({"action": "requeue", "job": "works"}, "to_queue=None: is not given, and neither is to_priority"),
+        ({"action": "requeue", "job": "works", "to_priority": "x"}, "to_priority='x'"),
+        ({"action": "requeue", "job": "works", "to_queue": "A b"}, "to_queue='A b': is not the name"),
         ({"action": "cancel", "job": "works", "rate": 0}, "rate=0: is not a number of runs a second"),
         ({"action": "cancel", "job": "works", "cursor": "x~y"}, "cursor='x~y': is not of this listing"),
         ({"action": "cancel", "tag": 7}, "tag=7: is not a tag"),

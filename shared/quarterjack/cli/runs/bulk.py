@@ -20,7 +20,7 @@ from quarterjack.sdk.history.bulk_runs_work import BulkRunsResult
 @matching("no run matches")
 def bulk(
     shell: Shell,
-    action: Annotated[str, typer.Argument(help="Action: cancel, redrive, replay, hasten or reassign.")],
+    action: Annotated[str, typer.Argument(help="Action: cancel, redrive, replay, hasten, requeue or reassign.")],
     schedule: Annotated[str | None, typer.Option(help="Only runs of this schedule.")] = None,
     state: Annotated[list[str] | None, typer.Option(help="Only runs in this state, e.g. QUEUED. Repeatable.")] = None,
     job: Annotated[str | None, typer.Option(help="Only runs of this job.")] = None,
@@ -41,6 +41,8 @@ def bulk(
         typer.Option(help=f"Earliest end, or due time of open runs, e.g. 2026-12-24T18:00:00Z, or {WORDS}."),
     ] = None,
     until: Annotated[datetime | None, PAST, typer.Option(help="Latest end, or due time of open runs.")] = None,
+    to_queue: Annotated[str | None, typer.Option(help="For requeue: name of a declared queue, or default.")] = None,
+    to_priority: Annotated[str | None, typer.Option(help="For requeue: high, normal or low.")] = None,
     version: Annotated[str | None, typer.Option(help="For reassign: name of the application version.")] = None,
     rate: Annotated[float, typer.Option(help="Maximum number of runs per second.")] = 50.0,
     client_token: ClientToken = None,
@@ -55,7 +57,7 @@ def bulk(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Cancel, redrive, replay, hasten or reassign every run that meets all conditions; at least one must be given.
+    """Cancel, redrive, replay, hasten, requeue or reassign every run that meets all conditions; at least one must be given.
 
     It prints the number of runs and asks for confirmation. Ctrl-C ends it between two runs. The same command with the --client-token
     that it prints goes on, also after a crash: each run is acted on once. Of a run of which it cannot be done the error is printed;
@@ -72,6 +74,8 @@ def bulk(
         "queue": queue,
         "since": since,
         "until": until,
+        "to_queue": to_queue,
+        "to_priority": to_priority,
         "version": version,
         "as_it_was": as_it_was,
         "allow_repeat": allow_repeat,

@@ -154,6 +154,17 @@ def reschedule(
 
 
 @app.command()
+def requeue(
+    shell: Shell,
+    run_id: RunId,
+    queue: Annotated[str | None, typer.Option(help="Name of a declared queue, or default.")] = None,
+    priority: Annotated[str | None, typer.Option(help="Priority: high, normal or low.")] = None,
+) -> None:
+    """Move a one-off that has not begun to another queue, or give it another priority."""
+    shell.show(shell.scheduler.requeue(run_id, queue=queue, priority=cast(Any, priority)))
+
+
+@app.command()
 def reassign(
     shell: Shell,
     run_id: RunId,

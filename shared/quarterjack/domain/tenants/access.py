@@ -32,7 +32,7 @@ class Verb(StrEnum):
     CANCEL = "cancel"  # runs and backfills
     RETRY = "retry"  # start the next attempt of a waiting run now
     SIGNAL = "signal"  # answer a run that waits
-    RESCHEDULE = "reschedule"  # move a one-off to another time
+    RESCHEDULE = "reschedule"  # move a one-off to another time, queue or priority
     REPLAY = "replay"  # repeat an ended run
     REDRIVE = "redrive"  # repeat runs that failed for good
     PURGE = "purge"  # take failed runs off the list

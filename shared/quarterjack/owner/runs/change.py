@@ -1,18 +1,21 @@
-"""Cancel, hasten or reschedule one run. When ``cancel_run`` returns, no further attempt of the run starts.
+"""Cancel, hasten, reschedule or requeue one run. When ``cancel_run`` returns, no further attempt of the run starts.
 
-A one-off that was never leased can be rescheduled: it is due at another time, earlier or later. One transaction has the run's row, its
-new agenda entry, the removal of the old one and the audit entry, so there is nothing to finish after a crash. The run's revision grows
-with it, and everything that is under way for the old time names the old revision: its messages, and the leases and expiries of workers
-that read the row before. The guards of these refuse it.
+A one-off that was never leased can be rescheduled: it is due at another time, earlier or later; or requeued: it waits in another queue, or
+in the lane of another priority. One transaction has the run's row, its new agenda entry, the removal of the old one and the audit entry,
+so there is nothing to finish after a crash. The run's revision grows with it, and everything that is under way for the old time or queue
+names the old revision: its messages, and the leases and expiries of workers that read the row before. The guards of these refuse it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from quarterjack.domain.audit import AuditAct
 from quarterjack.domain.history.entry import RunKind, kind_of
 from quarterjack.domain.names import RunRef
+from quarterjack.domain.policies import Overrides, Priority
+from quarterjack.domain.queue import DEFAULT_QUEUE, declared_name
 from quarterjack.domain.run import RunRow, RunState
 from quarterjack.domain.times import from_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
@@ -23,7 +26,7 @@ from quarterjack.fires.parking import children, map_of_step, requests_of, tell_e
 from quarterjack.fires.withdraw import held_leases, wait_for_held
 from quarterjack.owner.runs.submit import entry_of, send_now
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.before_start import reschedule
+from quarterjack.state.before_start import requeue, reschedule
 from quarterjack.state.ending import cancel, hasten, request_cancel
 from quarterjack.state.transition import Transition, signed
 from quarterjack.state.waits.asked import map_steps
@@ -204,31 +207,63 @@ def reschedule_run(run: RunRow, due: int, context: FireContext) -> RunRow:
     if not run.ref.is_one_off:
         kind = kind_of(run)
         raise InvalidInput("run_id", str(run.ref), f"is a {kind} of schedule {run.ref.schedule!r}", _OTHERS[kind])
+    what = {"due": from_ms(due).isoformat()}
+
+    def moved(run: RunRow) -> tuple[RunRow, Transition, Mapping[str, Any]]:
+        after = replace(run, due=due, not_before=due)
+        return after, reschedule(revision=run.revision, due=due), {"was": from_ms(run.due).isoformat(), **what}
+
+    return _move(run, moved, AuditAct.RESCHEDULE, context)
+
+
+def requeue_run(run: RunRow, context: FireContext, *, queue: str | None, priority: Priority | None) -> RunRow:
+    """The run waits in another declared ``queue``, or with another ``priority``; None: it keeps it. ``run`` as it was just read.
+
+    Raises InvalidInput for a run that is no one-off, Conflict for one that has begun or ended, Unavailable.
+    """
+    if not run.ref.is_one_off:
+        kind, remedy = kind_of(run), "update_schedule() changes the queue and the priority of later fires"
+        raise InvalidInput("run_id", str(run.ref), f"is a {kind} of schedule {run.ref.schedule!r}", remedy)
+
+    def moved(run: RunRow) -> tuple[RunRow, Transition, Mapping[str, Any]]:
+        policies = Overrides.parse(run.overrides)
+        after = replace(
+            run,
+            queue=run.queue if queue is None else declared_name(queue),
+            overrides=run.overrides if priority is None else replace(policies, priority=priority).encode(),
+        )
+        told = {"queue": queue, "priority": priority}
+        was = {"was_queue": run.queue or DEFAULT_QUEUE, "was_priority": policies.priority or Priority.NORMAL}
+        detail = {name: None if value is None else str(value) for name, value in (told | was).items()}
+        return after, requeue(revision=run.revision, queue=after.queue, overrides=after.overrides), detail
+
+    return _move(run, moved, AuditAct.REQUEUE, context)
+
+
+# Gets the run as it was read; gives it as it will be, the transition, and the details of the audit entry.
+_Moved = Callable[[RunRow], tuple[RunRow, Transition, Mapping[str, Any]]]
+
+
+def _move(run: RunRow, moved: _Moved, act: AuditAct, context: FireContext) -> RunRow:
+    """Change when or where a one-off waits that has not begun: its row and its entry, and its message if it is due soon."""
+    services = context.services
     for _ in range(_ROUNDS):
         if run.state is not RunState.QUEUED:
             raise Conflict(f"run_id={str(run.ref)!r}: {_too_late(run)}")
-        if run.due == due == run.not_before:
+        after, transition, detail = moved(run)
+        if after == run:
             return run
-        applied, run = _move(run, due, context)
-        if applied:
+        now, audit = context.clock(), audit_entry(act, str(run.ref), context, **detail)
+        entry = entry_of(replace(after, revision=run.revision + 1), services, now)
+        put = services.ledger.reschedule(
+            run.ref, transition, put=entry, remove=entry_of(run, services, now), audit=audit
+        )
+        run = run_must_exist(run.ref, put.run)
+        if put.applied:
+            if run.not_before <= context.clock() + LOOKAHEAD:
+                send_now(run, entry, context)
             return run
-    raise Conflict(f"run_id={str(run.ref)!r}: it changed {_ROUNDS} times meanwhile; reschedule it again")
-
-
-def _move(run: RunRow, due: int, context: FireContext) -> tuple[bool, RunRow]:
-    """Whether the run was moved, and the run as it is now."""
-    services, now = context.services, context.clock()
-    audit = audit_entry(
-        AuditAct.RESCHEDULE, str(run.ref), context, was=from_ms(run.due).isoformat(), due=from_ms(due).isoformat()
-    )
-    after = replace(run, due=due, not_before=due, revision=run.revision + 1)
-    entry = entry_of(after, services, now)
-    transition = reschedule(revision=run.revision, due=due)
-    moved = services.ledger.reschedule(run.ref, transition, put=entry, remove=entry_of(run, services, now), audit=audit)
-    there = run_must_exist(run.ref, moved.run)
-    if moved.applied and due <= context.clock() + LOOKAHEAD:
-        send_now(there, entry, context)
-    return moved.applied, there
+    raise Conflict(f"run_id={str(run.ref)!r}: it changed {_ROUNDS} times meanwhile; call again")
 
 
 def _too_late(run: RunRow) -> str:

@@ -47,7 +47,7 @@ ORPHAN_PATIENCE = HOUR  # how long an entry is kept without the run that its sub
 
 
 class SameTime(Enum):
-    """What a call that finds a run by its key has to agree with. A run that was rescheduled is found whatever the call says."""
+    """What a call that finds a run by its key has to agree with. A run that was rescheduled or requeued is found whatever the call says."""
 
     DUE = "due"  # the instant: the caller gave one
     DELAY = "delay"  # the time from the submission to the due time: the caller gave that
@@ -91,7 +91,9 @@ def same_run(existing: RunRow, run: RunRow, same_time: SameTime) -> RunRow:
     is_known = not run.ref.is_one_off or existing.payload or existing.payload_ref or existing.payload_beside
     if not is_known and existing.job == run.job:
         return existing
-    compared = ("payload", "overrides", *(("job", "queue") if run.ref.is_one_off else ()))
+    compared = ["payload", *(["job"] if run.ref.is_one_off else [])]
+    if not (run.ref.is_one_off and existing.revision):
+        compared += ["overrides", *(["queue"] if run.ref.is_one_off else [])]
     other = [name for name in compared if getattr(existing, name) != getattr(run, name)]
     if not is_same_content(existing.payload_ref, run.payload_ref):
         other.append("payload_ref")
@@ -120,7 +122,7 @@ def _is_same_time(existing: RunRow, run: RunRow, compared: SameTime) -> bool:
 
 
 def entry_of(run: RunRow, services: Services, now: int) -> AgendaEntry:
-    """The entry with which a run waits. No two of a run that was rescheduled are equal, so removing one leaves the others."""
+    """The entry with which a run waits. No two of a run that was moved are equal, so removing one leaves the others."""
     shard, identity = services.agenda.layout().shard_of(run.ref.owner), str(run.ref)
     if run.ref.is_one_off and run.revision:
         identity += f"#{run.revision}"

@@ -181,6 +181,7 @@ class AsyncScheduler(AsyncBase):
     backfill_runs = awaited(Scheduler.backfill_runs)
     bulk = awaited(Scheduler.bulk)
     bulk_runs = awaited(Scheduler.bulk_runs)
+    requeue = awaited(Scheduler.requeue)
 
     # Declarations.
 

@@ -24,13 +24,15 @@ from quarterjack.arguments import checked_rate
 from quarterjack.concurrency.rate_limits import StopSignal, TokenBucket
 from quarterjack.domain.history.entry import RunKindWord
 from quarterjack.domain.job import JobRef
-from quarterjack.domain.names import check_flag, parse_run_id
-from quarterjack.domain.queue import DEFAULT_QUEUE
-from quarterjack.domain.run import TERMINAL, RunState, RunStateWord
+from quarterjack.domain.names import check_flag, parse_run_id, word
+from quarterjack.domain.policies import Priority, PriorityWord
+from quarterjack.domain.queue import DEFAULT_QUEUE, check_queue
+from quarterjack.domain.run import RunState, RunStateWord
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.app_versions import check_version
 from quarterjack.domain.times import from_ms, to_ms
 from quarterjack.errors import Conflict, InvalidInput, Unavailable
+from quarterjack.owner.limits import check_priority
 from quarterjack.owner.runs.dead import DeadRunFilter, dead_runs
 from quarterjack.sdk.call_verbs import BULK_RUN_VERBS
 from quarterjack.sdk.cursors import Listing
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from quarterjack.sdk.schedules.bulk_work import BulkProgress
 
 Act = Callable[["RunBulkMethods", str, str], object]  # with the id of the run, and the idempotency key of the act
-BulkRunAction = Literal["cancel", "redrive", "replay", "hasten", "reassign"]
+BulkRunAction = Literal["cancel", "redrive", "replay", "hasten", "requeue", "reassign"]
 
 
 class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
@@ -65,6 +67,8 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         queue: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        to_queue: str | None = None,
+        to_priority: PriorityWord | None = None,
         version: str | None = None,
         as_it_was: bool = False,
         allow_repeat: bool = False,
@@ -75,7 +79,7 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         cursor: str | None = None,
         stop: StopSignal | None = None,
     ) -> BulkRunsResult:
-        """Cancel, redrive, replay, hasten or reassign every run that meets all conditions of ``list_runs``; at least one is needed.
+        """Cancel, redrive, replay, hasten, requeue or reassign every run that meets all conditions of ``list_runs``; give one at least.
 
         | action | runs | each as |
         |---|---|---|
@@ -83,10 +87,11 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         | ``"redrive"`` | DEAD, LOST, EXPIRED, and on the list of dead runs | ``redrive`` with ``allow_repeat``, ``as_it_was`` |
         | ``"replay"`` | that have ended | ``replay_run`` with ``as_it_was`` |
         | ``"hasten"`` | that wait for a time | ``reschedule`` to now, or ``retry_run`` between two attempts |
+        | ``"requeue"`` | one-offs that have not begun | ``requeue`` to ``to_queue`` and ``to_priority`` |
         | ``"reassign"`` | that wait | ``reassign_run`` to ``version`` |
 
-        ``schedule`` is the name of one; ``queue`` is that of runs that have not ended. Runs that end after the begin are not concerned,
-        and the history is some seconds behind. Waiting fires are found with ``schedule`` only.
+        ``schedule`` is the name of one; ``queue`` is that of runs that have not ended. What ends after the begin is not concerned, as the
+        newest runs are listed first, and the history is some seconds behind. Waiting fires are found with ``schedule`` only.
         At most ``rate`` runs a second, eight at a time. A run of which it cannot be done stops no other: ``failed`` has its error.
         ``on_progress`` is called after each run with the counts so far. It ends early if ``stop`` (a ``threading.Event``) is set or the
         tenant's rate is used up. To continue then, or after a crash, make the same call with the ``cursor`` of the result or of the
@@ -108,7 +113,13 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         if all(each is None for each in (*conditions.values(), state, queue)):
             remedy = "say which runs: schedule, state, job, prefix, tag, error_type, kind, queue, since or until"
             raise InvalidInput("schedule", schedule, "is missing, and so is every other condition", remedy)
-        given = {"version": version, "as_it_was": as_it_was, "allow_repeat": allow_repeat}
+        given = {
+            "to_queue": to_queue,
+            "to_priority": to_priority,
+            "version": version,
+            "as_it_was": as_it_was,
+            "allow_repeat": allow_repeat,
+        }
         conditions["state"] = sorted(working.checked_states(action, state))
         waits_in = working.checked_queue(action, queue)
         act = self._act_on_runs(action, given)
@@ -172,13 +183,10 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         self, action: str, conditions: dict[str, Any], queue: str | None, work: RunWork, seen: Seen | None
     ) -> Iterator[None]:
         """Fill ``work.page`` with the ids of further runs, until all were read; at first with those that another call has left."""
-        from quarterjack.sdk.history.bulk_runs_work import PAGE, RUN_ACTIONS  # noqa: PLC0415 (as above)
+        from quarterjack.sdk.history.bulk_runs_work import PAGE  # noqa: PLC0415 (as above)
 
         if work.page:
             yield
-        if RUN_ACTIONS[action] <= TERMINAL:
-            end = from_ms(work.began)
-            conditions = conditions | {"until": min(filter(None, (conditions["until"], end)))}
         while not work.is_last:
             page = self.list_runs(**conditions, limit=PAGE, cursor=work.after)
             runs = self._concerned(action, page.items, queue, work.began)
@@ -192,6 +200,8 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
         if action == "hasten":
             waiting = (run for run in runs if run.not_before > from_ms(began))
             runs = [run for run in waiting if run.schedule is None or run.state is not RunState.QUEUED]
+        if action == "requeue":
+            runs = [run for run in runs if run.schedule is None]
         if action == "redrive" and runs:
             ends = [run.ended_at for run in runs if run.ended_at is not None]
             died = DeadRunFilter(after=to_ms(min(ends), "since") - 1, upto=to_ms(max(ends), "until"))
@@ -225,10 +235,23 @@ class RunBulkMethods(RunMethods, DeadRunMethods, FindMethods, VersionMethods):
                 return lambda owner, run_id, key: owner.replay_run(
                     run_id, idempotency_key=_key(key, run_id), as_it_was=as_it_was
                 )
+            case "requeue":
+                queue, priority = self._checked_requeue(given["to_queue"], given["to_priority"])
+                return lambda owner, run_id, key: owner.requeue(run_id, queue=queue, priority=priority)
             case "hasten":
                 return self._hastening
         version = check_version(given["version"])
         return lambda owner, run_id, key: owner.reassign_run(run_id, version)
+
+    def _checked_requeue(self, queue: Any, priority: Any) -> tuple[str | None, Priority | None]:
+        """Refused before the first run is moved. Raises InvalidInput."""
+        if queue is None and priority is None:
+            raise InvalidInput(
+                "to_queue", queue, "is not given, and neither is to_priority", "give one of them, or both"
+            )
+        own = None if priority is None else word(Priority, "to_priority", priority)
+        check_priority(own, self.tenant, self.session.services, self.session.clock())
+        return None if queue is None else check_queue(queue, "to_queue"), own
 
     @staticmethod
     def _hastening(owner: RunBulkMethods, run_id: str, key: str) -> None:  # noqa: ARG004 (the key of a submission)

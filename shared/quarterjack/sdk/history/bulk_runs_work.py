@@ -26,11 +26,13 @@ RUN_ACTIONS: Mapping[str, frozenset[RunState]] = {  # the states in which an act
     "redrive": FAILED,
     "replay": TERMINAL,
     "hasten": READY,
+    "requeue": frozenset({RunState.QUEUED}),
     "reassign": READY,
 }
 TAKES: Mapping[str, tuple[str, ...]] = {  # which arguments an action takes
     "redrive": ("allow_repeat", "as_it_was"),
     "replay": ("as_it_was",),
+    "requeue": ("to_queue", "to_priority"),
     "reassign": ("version",),
 }
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from quarterjack.domain.history.entry import RunKind
+from quarterjack.domain.policies import Priority
 from quarterjack.domain.run import RunState
 from quarterjack.domain.schedule import ScheduleState
 from quarterjack.web import views
@@ -127,8 +128,10 @@ class RunFilter(ApiBody):
 class BulkRunsRequest(ApiBody):
     """The act on every run that meets the conditions."""
 
-    action: Literal["cancel", "redrive", "replay", "hasten", "reassign"] = Field(examples=["cancel"])
+    action: Literal["cancel", "redrive", "replay", "hasten", "requeue", "reassign"] = Field(examples=["cancel"])
     filter: RunFilter = Field(examples=[{"tag": "customer=42"}])
+    to_queue: str | None = Field(None, pattern=QUEUE, description="for requeue")
+    to_priority: Priority | None = Field(None, description="for requeue")
     version: VersionName | None = Field(None, description="for reassign")
     allow_repeat: Flag = Field(False, description="for redrive: also LOST runs, which may have done their work")
     as_it_was: Flag = Field(False, description="for redrive and replay: keep the application versions of the originals")
@@ -194,7 +197,7 @@ def bulk(call: Call, body: BulkRequest, key: IdempotencyKey = None) -> Response:
 
 @router.post("/runs/bulk", responses=answers(views.BULK_RUNS.model))
 def bulk_runs(call: Call, body: BulkRunsRequest, key: IdempotencyKey = None) -> Response:
-    """Cancel, redrive, replay, hasten or reassign many runs. While the answer has a cursor, send the request again with it.
+    """Cancel, redrive, replay, hasten, requeue or reassign many runs. While the answer has a cursor, send the request again with it.
 
     With an `Idempotency-Key` the same request goes on where the last one ended, also without its cursor.
     """

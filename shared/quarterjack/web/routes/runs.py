@@ -48,17 +48,13 @@ router = routes_of("runs")
 _NEXT = 3.0  # seconds between two looks of a long poll, at most
 _CLIENT_LEFT = 499  # as nginx writes it into its log; nobody reads the answer
 
-
-_BOTH: dict[str, Any] = {
-    "required": ["run_at", "delay"],
-    "properties": {"run_at": {"type": "string"}, "delay": {"type": "number"}},
-}
+_KINDS: dict[str, Any] = {"run_at": {"type": "string"}, "delay": {"type": "number"}}
 
 
 class SubmitRequest(ApiBody):
     """A run to submit: its job, time and policies."""
 
-    model_config = ConfigDict(json_schema_extra={"not": _BOTH})
+    model_config = ConfigDict(json_schema_extra={"not": {"required": [*_KINDS], "properties": _KINDS}})
 
     job: str = Field(pattern=NAME, examples=["reports.nightly"])
     payload: Payload = Field(None, examples=[{"region": "eu"}])
@@ -137,6 +133,13 @@ class ReassignRequest(ApiBody):
     """The application version that is to start a run."""
 
     version: VersionName
+
+
+class RequeueRequest(ApiBody):
+    """The new queue, the new priority, or both."""
+
+    queue: str | None = Field(None, pattern=QUEUE, examples=["bulk"])
+    priority: Priority | None = None
 
 
 class RescheduleRequest(ApiBody):
@@ -263,6 +266,12 @@ def replay_run(call: Call, run: RunId, body: ReplayRequest | None = None, key: I
 def reschedule_run(call: Call, run: RunId, body: RescheduleRequest) -> Response:
     """Move a one-off that has not begun to another time."""
     return call.answer(call.scheduler.reschedule(run, **body.given()))
+
+
+@router.post("/runs/{run}/requeue", responses=answers(views.RUN.model))
+def requeue_run(call: Call, run: RunId, body: RequeueRequest) -> Response:
+    """Move a one-off that has not begun to another queue, or give it another priority."""
+    return call.answer(call.scheduler.requeue(run, **body.given()))
 
 
 @router.post("/runs/{run}/reassign", responses=answers(views.RUN.model))

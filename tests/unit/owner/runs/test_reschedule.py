@@ -325,6 +325,6 @@ def test_why_says_that_it_was_moved() -> None:
     run = world.scheduler.submit("note", delay=FAR)
     world.scheduler.reschedule(run.id, delay=600)
     world.scheduler.reschedule(run.id, delay=60)
-    assert "moved it to this time; it was rescheduled 2 times" in str(world.scheduler.why_run(run.id))
+    assert "Its owner rescheduled or requeued it 2 times" in str(world.scheduler.why_run(run.id))
     world.live(120)
-    assert "moved it to this time; it was rescheduled 2 times" in str(world.scheduler.why_run(run.id))
+    assert "Its owner rescheduled or requeued it 2 times" in str(world.scheduler.why_run(run.id))
