@@ -179,8 +179,8 @@ quick: $(VENV)/.dev ## in a minute: the tests near to what is changed since BASE
 
 .PHONY: check
 check: setup style dynamodb-local browser client-generator ## everything but mutants, soaks and long proofs: crash points, engines, packaging, acceptance
-	@$(WITH_TYPES) $(MAKE) --no-print-directory pythons ARGS=; $(AND_TYPES)
-	QUARTERJACK_TEST_BROWSER=required $(PYTEST) -m 'not proof and not later' --hypothesis-profile=fixed $(ARGS)
+	@$(WITH_TYPES) $(MAKE) --no-print-directory pythons ARGS= && QUARTERJACK_TEST_BROWSER=required \
+		$(PYTEST) -m 'not proof and not later' --hypothesis-profile=fixed $(ARGS); $(AND_TYPES)
 
 .PHONY: pythons
 pythons: $(VENV)/.dev ## the other Pythons that are promised: ONLY=3.14 for one; REQUIRED=all fails where one cannot be had; ARGS='--files 1' for all of it
