@@ -27,7 +27,7 @@ from infra.figures import Source
 
 def forms_table() -> Iterator[str]:
     """The numbers of the stored forms that this release writes and reads."""
-    line = VERSION.rpartition(".")[0]
+    line = ".".join(VERSION.split(".")[:2])
     yield f"| form | its number | {line} writes | {line} reads |\n|---|---|---|---|"
     yield f"| items of the [tables](tables.md) | `v`; without it 1 | {SCHEMA} | {SCHEMA} |"
     yield f"| letters of the dead-letter queue | `letter` | {SCHEMA} | {SCHEMA} |"

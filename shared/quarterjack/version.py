@@ -1,4 +1,7 @@
-"""The version of this package and the place of its documentation; a test compares the version with ``pyproject.toml``."""
+"""The version of this package, which its wheel has from here, and the place of its documentation.
 
-VERSION = "0.2.0"
+Between two releases it is that of the next one with ``.dev0``, so that a checkout is not taken for a release: see CONTRIBUTING.md.
+"""
+
+VERSION = "0.3.0.dev0"
 DOCUMENTATION = "docs/index.md in the source tree (first docs/tutorial.md)"  # where help texts send a reader

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -150,18 +151,21 @@ def options(
         raise problem.about("--tenant" if tenant else "QUARTERJACK_TENANT") from None
     claimed_actor(actor, "--actor")
     settings = replace(found.at(endpoint), tenant=owner, prefix=prefix, actor=actor or found.actor)
+    _ENDPOINT.set(settings.endpoint)
     context.obj = Shell(settings, as_json, checked_reason(reason, "--reason"), local)
 
 
 # A refusal is the command's error; without a handler Python would print the log line's name before it.
 logging.getLogger("quarterjack.owner.access").addHandler(logging.NullHandler())
 
+_ENDPOINT: ContextVar[str | None] = ContextVar("endpoint", default=None)  # of the command that runs
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def run(words: Sequence[str]) -> int:
     """Execute a command line. Returns its exit code. An error is one line on standard error, as JSON if ``--json`` is given."""
     as_json = "--json" in words
+    _ENDPOINT.set(None)
     for stream in (sys.stdout, sys.stderr):  # a job's result may have half of a character
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -234,13 +238,17 @@ _TOLD: Mapping[type[QuarterjackError], Sequence[str]] = {  # what these errors k
 def _failed(problem: QuarterjackError, *, as_json: bool) -> ExitCode:
     """Print an error: as JSON with fields for programs."""
     code = code_of(problem)
+    endpoint = _ENDPOINT.get() if code is ExitCode.UNAVAILABLE else None
     if not as_json:
-        sys.stderr.write(f"error: {printable(str(problem))}\n")
+        at = "" if endpoint is None else f" (at {endpoint}, by --endpoint or AWS_ENDPOINT_URL)"
+        sys.stderr.write(f"error: {printable(str(problem) + at)}\n")
         command_of_operator = getattr(problem, "command", None)
         if command_of_operator is not None:
             sys.stderr.write(f"operators: {printable(command_of_operator)}\n")
         return code
     described: dict[str, Any] = {"error": type(problem).__name__, "message": str(problem), "exit_code": code}
+    if endpoint is not None:
+        described["endpoint"] = endpoint
     if isinstance(problem, InvalidInput):
         described |= {"field": problem.field, "value": shorten(problem.value), "remedy": problem.remedy}
     if isinstance(problem, ExpressionError):

@@ -163,6 +163,8 @@ class Shell:
     def page(self, page: Page, columns: Sequence[Column | str]) -> None:
         """A page of objects as ``list`` shows them, and on standard error how to list further ones, or that there are none."""
         self.list(page.items, columns)
+        if unreadable := getattr(page, "unreadable", ()):
+            self.warn(f"{len(unreadable)} could not be read: {', '.join(unreadable)}; `quarterjack doctor` says why")
         is_last = page.cursor is None and not getattr(page, "unlisted", 0)
         self.matched(len(page.items) if is_last else 1)
         if page.cursor is not None and self.as_json:

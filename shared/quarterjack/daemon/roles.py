@@ -17,7 +17,7 @@ from quarterjack.daemon.own_version import own_version
 from quarterjack.daemon.worker_process import CONCURRENCY, WorkerProcess, process_name
 from quarterjack.domain.queue import declared_name
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import Misconfigured, QuarterjackError, Unavailable
+from quarterjack.errors import Misconfigured, QuarterjackError, TooNew, Unavailable
 from quarterjack.historian.deliver import StreamReader
 from quarterjack.historian.follow import FollowReport, StreamFollower
 from quarterjack.jobs import Registry
@@ -122,6 +122,8 @@ def run_undertaker(settings: Settings, *, stop: threading.Event, sinks: Sequence
                 burial = bury_one(letter, services, system_clock)
                 services.dead.delete(letter.receipt)
                 pass_on(sinks, partial(of_burial, burial, named))
+            except TooNew:  # the later release's undertaker records it
+                continue
             except Exception:  # it stays where it is and comes back
                 log.exception("undertaker.left", extra={"message_id": letter.id})
         if letters:

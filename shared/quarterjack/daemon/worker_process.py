@@ -35,6 +35,7 @@ from quarterjack.services import system_clock
 from quarterjack.settings import Settings
 from quarterjack.state.worker_record import WorkerKind
 from quarterjack.values import replace
+from quarterjack.version import VERSION
 from quarterjack.worker.context import Done, KnownJobs
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.versions import OwnVersion
@@ -152,6 +153,7 @@ class WorkerProcess:
             thread.start()
         self._figures.begin(self.concurrency, self._shell.at_hand)
         started = {"worker": self._shell.worker.name, "concurrency": self.concurrency, "queue": self.queue}
+        started["release"] = VERSION
         log.info("worker.started", extra=started)
         stop.wait()
         self._stopping.set()

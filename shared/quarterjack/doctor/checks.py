@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from quarterjack.clock import system_clock
-from quarterjack.doctor import account, crowds, flow, installation, schedules
+from quarterjack.doctor import account, crowds, flow, installation, releases, schedules
 from quarterjack.doctor.context import AwsProbe, DoctorContext, Finding, Severity, warn
 from quarterjack.errors import QuarterjackError
 from quarterjack.ports.services import Clock
@@ -16,6 +16,7 @@ from quarterjack.values import replace
 Check = Callable[[DoctorContext], Iterator[Finding]]
 _FIRST: tuple[Check, ...] = (installation.configuration, installation.access)
 _THEN: tuple[Check, ...] = (
+    releases.variables,
     installation.tables,
     installation.queues,
     installation.bucket,
@@ -29,6 +30,7 @@ _THEN: tuple[Check, ...] = (
     flow.versions,
     schedules.chains,
     schedules.incidents,
+    releases.releases,
     flow.backlog,
     flow.history,
     schedules.jobs,

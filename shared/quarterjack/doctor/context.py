@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from quarterjack.concurrency.pools import RequestPool
 from quarterjack.domain.schedule import Head
 from quarterjack.domain.times import SECOND, from_ms, to_ms
+from quarterjack.errors import Unreadable
 from quarterjack.ports.services import Clock, Services
 from quarterjack.services import connect
 from quarterjack.settings import Settings
@@ -180,6 +181,7 @@ class DoctorContext:
     queues: dict[str, Mapping[str, str]] = field(default_factory=dict)  # attributes of those that are there, by suffix
     shards: int = 0  # of the agenda; 0: not known
     active: list[Head] = field(default_factory=list)  # the sampled schedules that are ACTIVE
+    unread: list[Unreadable] = field(default_factory=list)  # why rows that the checks read cannot be read
 
     @cached_property
     def services(self) -> Services:

@@ -29,6 +29,7 @@ from quarterjack.local_installations import local_remedy
 from quarterjack.sqs.routing import RETENTION
 from quarterjack.sqs.stripes import Stripes
 from quarterjack.stores.tables import SCHEDULES, STREAM, TABLES, TableDefinition
+from quarterjack.version import VERSION
 
 Key = dict[str, dict[str, str]]
 _DEPLOYED = (
@@ -50,7 +51,7 @@ WANTED = {  # what ``grant_scheduling`` gives, by table; a test compares the two
 def configuration(context: DoctorContext) -> Iterator[Finding]:
     """The effective settings."""
     settings = context.settings
-    shown = f"prefix {settings.prefix}, tenant {settings.tenant}, at {settings.endpoint or 'AWS'}"
+    shown = f"release {VERSION}, prefix {settings.prefix}, tenant {settings.tenant}, at {settings.endpoint or 'AWS'}"
     if settings.endpoint is not None and not settings.endpoint.startswith(("http://", "https://")):
         yield fail(f"{shown}: the endpoint is no URL", "set AWS_ENDPOINT_URL to http://HOST:PORT, or unset it for AWS")
         return

@@ -99,15 +99,19 @@ def _sample(context: DoctorContext) -> Sequence[Head]:
     """Heads from a random name on, continued from the first name if there are too few."""
     page, tenant, most = context.services.schedules.page, context.settings.tenant, context.sample
     first = page(tenant, prefix="", limit=most, cursor=None)
+    context.unread += first.unread.values()
     if first.cursor is None:
         return list(first.items)
-    later = page(tenant, prefix="", limit=most, cursor=context.chance.choice(_FIRST)).items
-    return list({head.name: head for head in (*later, *first.items)}.values())[:most]
+    later = page(tenant, prefix="", limit=most, cursor=context.chance.choice(_FIRST))
+    context.unread += later.unread.values()
+    return list({head.name: head for head in (*later.items, *first.items)}.values())[:most]
 
 
 def _is_missing(context: DoctorContext, head: Head) -> bool:
     key = (head.owner, head.revision)
-    revision = context.services.schedules.revisions([key]).found.get(key)
+    answer = context.services.schedules.revisions([key])
+    context.unread += answer.broken.values()
+    revision = answer.found.get(key)
     if revision is None or revision.active_until is not None:
         return False  # a change is in progress
     try:

@@ -13,7 +13,7 @@ from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
 from quarterjack.domain.schedule import Head, Revision
 from quarterjack.domain.tenants.caller import Caller, role
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.errors import Misconfigured, NotFound, TooNew, Unavailable, Unreadable
+from quarterjack.errors import Misconfigured, NotFound, TooNew, Unavailable
 from quarterjack.fires.gates import Gate
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.lease import SKEW
@@ -259,9 +259,7 @@ def find_revision(owner: str, number: int, services: Services) -> Revision | Non
     key = (owner, number)
     answer = services.schedules.revisions([key])
     if problem := answer.broken.get(key):
-        if isinstance(problem, Unreadable):
-            raise problem
-        raise Unreadable(f"revision {number} of {owner!r} cannot be understood: {problem}") from problem
+        raise problem
     if key in answer.unanswered:
         raise Unavailable(f"revision {number} of {owner!r} could not be read; try again")
     return answer.found.get(key)

@@ -33,6 +33,7 @@ from quarterjack.moving.locks import LockOut
 from quarterjack.moving.schedules import ScheduleItem, differences, schedule_of
 from quarterjack.owner.catalogue import KnownNames
 from quarterjack.owner.freeze import read_freeze
+from quarterjack.stores.rows import refuse_unread
 from quarterjack.values import value
 
 _BATCH = 100  # lines whose heads and revisions are read at once
@@ -74,7 +75,7 @@ class Checks:
         self._profiles: dict[str, TenantProfile | None] = {}  # as they will be
 
     def decisions(self, lines: Iterator[Line]) -> Iterator[LoadDecision]:
-        """One for each line, in their order. Raises Unavailable."""
+        """One for each line, in their order. Raises Unavailable, TooNew, Unreadable."""
         while batch := list(islice(lines, _BATCH)):
             parsed = [self._parsed(line) for line in batch]
             stored = self._stored([each for each in parsed if isinstance(each, ScheduleItem)])
@@ -129,8 +130,9 @@ class Checks:
         heads = self._services.schedules.heads(dict.fromkeys((each.tenant, each.name) for each in items))
         keys = [(head.owner, head.revision) for head in heads if head.retired_at is None]
         answer = self._services.schedules.revisions(keys) if keys else None
-        if answer is not None and (answer.unanswered or answer.broken):
-            raise Unavailable("revisions of schedules could not be read; try again, or run the auditor")
+        if answer is not None and answer.unanswered:
+            raise Unavailable("revisions of schedules could not be read; try again")
+        refuse_unread(() if answer is None else answer.broken.values(), "revisions of schedules")
         found = {} if answer is None else answer.found
         return {head.owner: (head, found.get((head.owner, head.revision))) for head in heads}
 

@@ -18,7 +18,7 @@ from quarterjack.domain.payload import json_text
 from quarterjack.domain.schedule import Definition, Freeze, Head, ScheduleState, freeze_key
 from quarterjack.domain.tenants.profile import INSTALLATION, SHARED
 from quarterjack.domain.times import DAY
-from quarterjack.errors import Unavailable
+from quarterjack.errors import Unavailable, Unreadable
 from quarterjack.historian.archive import ArchiveFilter, read_archive
 from quarterjack.history.read import Reading
 from quarterjack.moving.file import END, FORMAT, VERSION, encode
@@ -27,6 +27,7 @@ from quarterjack.moving.schedules import schedule_values
 from quarterjack.ports.services import Services
 from quarterjack.state.history.search import Search
 from quarterjack.stores.history.pages import ReadMeter
+from quarterjack.stores.rows import refuse_unread
 from quarterjack.values import value
 from quarterjack.version import VERSION as RELEASE
 
@@ -46,7 +47,7 @@ class DumpRequest:
 
 
 def dump_lines(asked: DumpRequest, services: Services) -> Iterator[str]:
-    """The lines, without their ends. Raises Forbidden, Unavailable."""
+    """The lines, without their ends. Raises Forbidden, TooNew, Unreadable, Unavailable."""
     whose = {"installation": asked.installation, "tenant": asked.tenant, "at": iso(asked.now), "release": RELEASE}
     yield json_text({"format": FORMAT, "version": VERSION} | {k: v for k, v in whose.items() if v is not None})
     counts, tenants = Counter[str](), dict[str, None]()
@@ -106,6 +107,7 @@ def _schedules(asked: DumpRequest, services: Services, tenants: dict[str, None])
     for heads in _pages(asked.tenant, services):
         for batch in (heads[first : first + _BATCH] for first in range(0, len(heads), _BATCH)):
             answer = services.schedules.revisions([(head.owner, head.revision) for head in batch])
+            refuse_unread(answer.broken.values(), "revisions of schedules")
             for head in batch:
                 if (revision := answer.found.get((head.owner, head.revision))) is None:
                     raise Unavailable(
@@ -118,16 +120,19 @@ def _schedules(asked: DumpRequest, services: Services, tenants: dict[str, None])
 
 
 def _pages(tenant: str | None, services: Services) -> Iterator[list[Head]]:
-    """The heads that are not deleted, a page at a time."""
+    """The heads that are not deleted, a page at a time. Raises TooNew, Unreadable: none is left out."""
     cursor: str | None = ""
     while cursor is not None:
+        found: Iterable[Head]
+        unread = dict[str, Unreadable]()
         if tenant is None:
-            found: Iterable[Head]
-            found, after = services.schedules.scan_heads(cursor, limit=_HEADS)
+            found, after = services.schedules.scan_heads(cursor, limit=_HEADS, unread=unread)
             cursor = after or None
         else:
             page = services.schedules.page(tenant, prefix="", limit=_HEADS, cursor=cursor or None)
             found, cursor = page.items, page.cursor
+            unread |= page.unread
+        refuse_unread(unread.values(), "schedules")
         yield [head for head in found if head.state is not ScheduleState.DELETED]
 
 

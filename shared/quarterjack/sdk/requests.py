@@ -76,6 +76,13 @@ class PendingPayload:
         return None, self._put(whose, self.text)
 
 
+class ComparedPayload(PendingPayload):
+    """A payload that is compared and never stored."""
+
+    def store(self, most: int, whose: PayloadOwner) -> StoredPayload:  # noqa: ARG002 (the base's)
+        return self.text, None
+
+
 def checked_patience(seconds: object) -> float:
     """Seconds for which a call may wait for its tenant's rate. Raises InvalidInput."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= _LONGEST_PATIENCE:

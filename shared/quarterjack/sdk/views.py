@@ -186,6 +186,7 @@ class Page:
         None  # list_runs over all schedules, list_dead, audit: all that is later was looked at
     )
     searched_name: str | None = None  # list_schedules: all schedules up to this name were looked at
+    unreadable: Sequence[str] = ()  # list_schedules: names of schedules that this release cannot read
 
 
 def view_of(kind: Callable[..., _T], row: object, /, **given: Any) -> _T:

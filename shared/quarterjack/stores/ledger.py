@@ -17,7 +17,7 @@ from quarterjack.state.transition import OneOf, Transition, holds, in_state
 from quarterjack.stores.agenda import entry_delete, entry_put
 from quarterjack.stores.audit import transact
 from quarterjack.stores.paging import RowPage
-from quarterjack.stores.rows import claim_row, readable_runs, run_key, run_of, run_ref
+from quarterjack.stores.rows import OnUnread, claim_row, passed_over, readable_runs, run_key, run_of, run_ref
 from quarterjack.stores.siblings import new_run, payload_ref
 from quarterjack.stores.tables import (
     RUNS,
@@ -252,15 +252,17 @@ class Ledger:
         more = taken[limit - 1]["key"] if len(taken) > limit else None
         return RowPage(items=list(readable_runs(taken[:limit])), cursor=more)
 
-    def last_runs(self, owners: Sequence[str], *, upto: int, limit: int) -> Mapping[str, Sequence[RunRow]]:
+    def last_runs(
+        self, owners: Sequence[str], *, upto: int, limit: int, on_unread: OnUnread = passed_over
+    ) -> Mapping[str, Sequence[RunRow]]:
         """Of each schedule the last runs that were due by ``upto`` (UTC ms), newest first: a query each, all at the same time.
 
-        Eventually consistent: a run's last change within a second may be missing. Raises Unavailable.
+        Eventually consistent: a run's last change within a second may be missing. ``on_unread``: as for `readable`. Raises Unavailable.
         """
         how: dict[str, Any] = {"first": _FIRST, "last": stamp(upto) + _BEYOND, "newest_first": True}
         queries = [RowQuery(table=RUNS, partition=owner, limit=limit, eventual=True, **how) for owner in owners]
         found = self._tables.first_pages("last_runs", queries) if queries else []
-        return {owner: list(readable_runs(rows)) for owner, (rows, _) in zip(owners, found, strict=True)}
+        return {owner: list(readable_runs(rows, on_unread)) for owner, (rows, _) in zip(owners, found, strict=True)}
 
     def _runs(self, verb: str, owner: str, after: int | None, upto: int | None, **how: Any) -> Iterator[RunRow]:
         return readable_runs(self._between(verb, owner, (after, upto), **how))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from quarterjack.errors import Unreadable
 from quarterjack.values import value
 
 OnRead = Callable[[float], object]  # gets the read units of a request
@@ -47,3 +48,4 @@ class RowPage:
 
     items: Sequence[Any]
     cursor: str | None = None  # pass it to read the next page; None at the end
+    unread: Mapping[str, Unreadable] = field(default_factory=dict)  # of schedules, by name: rows that could not be read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,13 +21,19 @@ from quarterjack.domain.run import (
     parse_entry_key,
 )
 from quarterjack.domain.times import SECOND
-from quarterjack.errors import QuarterjackError, Unreadable
+from quarterjack.errors import QuarterjackError, TooNew, Unreadable
 from quarterjack.state.transition import Value
+from quarterjack.stores.tables import TABLES
 
 log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+OnUnread = Callable[[Mapping[str, Any], Unreadable], None]  # a row, and why it cannot be read
+
+_KEYS = dict.fromkeys(name for table in TABLES for name in (table.hash_key, table.range_key))
+_LOGGED = {"name": "schedule"}  # a record of the log has a name of its own
+_SHOWN = 10  # problems that one error names
 
 _NUMBERS = (
     "due",
@@ -87,7 +93,7 @@ def reads(
         @wraps(parse)
         def read(row: Mapping[str, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
             if "v" in row:
-                check_schema(row, what.partition(" ")[0])
+                check_schema(row, what.format_map(defaultdict(lambda: None, row)))
             try:
                 return parse(row, *args, **kwargs)
             except (*GARBAGE, QuarterjackError) as problem:
@@ -127,13 +133,36 @@ def claim_row(run: RunRow, retention: int) -> dict[str, Value]:
     return row
 
 
-def readable(rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _T], event: str) -> Iterator[_T]:
-    """The objects that ``read`` makes of rows. A row that cannot be read, of a later release or garbage, is logged and left out."""
+def passed_over(row: Mapping[str, Any], problem: Unreadable) -> None:
+    """Of who need not know which rows cannot be read."""
+
+
+def readable(
+    rows: Iterable[Mapping[str, Any]],
+    read: Callable[[Mapping[str, Any]], _T],
+    event: str,
+    on_unread: OnUnread = passed_over,
+) -> Iterator[_T]:
+    """The objects that ``read`` makes of rows. A row that cannot be read, of a later release or garbage, is logged and left out.
+
+    Who must not leave out any is told of it by ``on_unread``.
+    """
     for row in rows:
         try:
             yield read(row)
         except Unreadable as problem:
-            log.error(event, extra={"owner": row.get("owner"), "key": row.get("key"), "error": str(problem)})
+            key = {_LOGGED.get(name, name): row[name] for name in _KEYS if name in row}
+            log.error(event, extra=key | {"error": str(problem)})
+            on_unread(row, problem)
+
+
+def refuse_unread(problems: Collection[Unreadable], what: str) -> None:
+    """Raise the problems of ``what``, rows that a complete reading may not leave out, as one: TooNew, or Unreadable if none is."""
+    if problems:
+        kind = TooNew if any(isinstance(problem, TooNew) for problem in problems) else Unreadable
+        shown = "; ".join(sorted(map(str, problems))[:_SHOWN])
+        more = "" if len(problems) <= _SHOWN else f"; and {len(problems) - _SHOWN} more"
+        raise kind(f"{len(problems)} {what} cannot be read: {shown}{more}")
 
 
 @reads("run {owner}#{key}")
@@ -159,9 +188,9 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
     )
 
 
-def readable_runs(rows: Iterable[Mapping[str, Any]]) -> Iterator[RunRow]:
+def readable_runs(rows: Iterable[Mapping[str, Any]], on_unread: OnUnread = passed_over) -> Iterator[RunRow]:
     """The runs of rows."""
-    return readable(rows, run_of, "run.unreadable")
+    return readable(rows, run_of, "run.unreadable", on_unread)
 
 
 def shard_key(shard: int | str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields
@@ -12,11 +13,13 @@ from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides
 from quarterjack.domain.schedule import ClosedBy, Definition, Freeze, Head, Revision, ScheduleState, freeze_key
 from quarterjack.domain.tenants.profile import Governance
-from quarterjack.errors import NotFound, Unavailable
+from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.stores.rows import readable, reads
 from quarterjack.stores.tables import Row
 from quarterjack.timing.rule import from_json
 from quarterjack.values import value
+
+log = logging.getLogger(__name__)
 
 RevisionKey = tuple[str, int]  # owner, number
 _KEPT = 256  # definitions of pipelines that a process remembers
@@ -129,9 +132,12 @@ def freeze_of(row: Mapping[str, Any]) -> Freeze:
     )
 
 
-def readable_heads(rows: Iterable[Row]) -> Iterator[Head]:
-    """The heads of rows."""
-    return readable(rows, head_of, "head.unreadable")
+def readable_heads(rows: Iterable[Row], unread: dict[str, Unreadable] | None = None) -> Iterator[Head]:
+    """The heads of rows. ``unread`` gets the problems of the others, by owner."""
+    into = {} if unread is None else unread
+    return readable(
+        rows, head_of, "head.unreadable", lambda row, why: into.update({f"{row['tenant']}/{row['name']}": why})
+    )
 
 
 # Batches, and what a process remembers.
@@ -143,10 +149,22 @@ class RevisionBatch:
 
     found: Mapping[RevisionKey, Revision] = field(default_factory=dict)
     unanswered: frozenset[RevisionKey] = frozenset()
-    broken: Mapping[RevisionKey, Exception] = field(default_factory=dict)  # items that cannot be read as a revision
+    broken: Mapping[RevisionKey, Unreadable] = field(default_factory=dict)  # items that cannot be read as a revision
     frozen: Mapping[str, Freeze] = field(default_factory=dict)  # by tenant, as far as they were asked for
     governance: Mapping[str, Governance] = field(default_factory=dict)  # of the tenants asked for, as far as known
     read_at: int = 0  # UTC ms at which the reader asked, by its clock
+
+    def tell_broken(self, key: RevisionKey, **about: object) -> bool:
+        """Whether an item is there that cannot be read as a revision; the log says so: a later release, or a person, handles it."""
+        problem = self.broken.get(key)
+        if problem is None:
+            return False
+        told = {**about, "revision": key[1], "error": str(problem)}
+        if isinstance(problem, TooNew):
+            log.warning("revision.too_new", extra=told)
+        else:
+            log.error("revision.unreadable", extra=told)
+        return True
 
 
 class Definitions:

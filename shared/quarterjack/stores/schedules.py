@@ -140,16 +140,21 @@ class ScheduleStore:
         rows, last = self._tables.page(
             "page", begins_with(SCHEDULES, tenant, prefix, limit=limit, after=cursor or None, on_read=on_read)
         )
-        return RowPage(items=list(readable_heads(rows)), cursor=last)
+        unread = dict[str, Unreadable]()
+        heads = list(readable_heads(rows, unread))
+        return RowPage(items=heads, cursor=last, unread={owner.partition("/")[2]: why for owner, why in unread.items()})
 
-    def scan_heads(self, cursor: str, *, limit: int) -> tuple[list[Head], str]:
+    def scan_heads(
+        self, cursor: str, *, limit: int, unread: dict[str, Unreadable] | None = None
+    ) -> tuple[list[Head], str]:
         """A page of the heads of all tenants, for the auditor: of at most ``limit`` rows, in an order that stays.
 
-        ``cursor``: what the call before gave, or "" for the beginning; at the end the new one is "".
+        ``cursor``: what the call before gave, or "" for the beginning; at the end the new one is "". ``unread`` gets the problems of
+        rows that cannot be read, by owner.
         """
         part = ScanPart(number=0, parts=1, after=json.loads(cursor) if cursor else None)
         ((rows, last),) = self._tables.scan_parts("scan_heads", SCHEDULES, [part], only=None, limit=limit)
-        return list(readable_heads(rows)), "" if last is None else json.dumps(last)
+        return list(readable_heads(rows, unread)), "" if last is None else json.dumps(last)
 
     # Changes.
 
@@ -238,11 +243,11 @@ class ScheduleStore:
 
 def _read(
     rows: Iterable[Row],
-) -> tuple[Mapping[RevisionKey, Revision], Mapping[str, Freeze], Mapping[RevisionKey, Exception]]:
+) -> tuple[Mapping[RevisionKey, Revision], Mapping[str, Freeze], Mapping[RevisionKey, Unreadable]]:
     """Revisions and freezes from their rows, and the errors of those that cannot be read."""
     found: dict[RevisionKey, Revision] = {}
     frozen: dict[str, Freeze] = {}
-    broken: dict[RevisionKey, Exception] = {}
+    broken: dict[RevisionKey, Unreadable] = {}
     for row in rows:
         key = revision_key_of(row)
         try:

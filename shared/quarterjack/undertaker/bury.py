@@ -68,9 +68,17 @@ class Burial:
 def bury_one(delivery: RawMessage, services: Services, clock: Clock) -> Burial:
     """Record the run of one letter. The caller deletes the letter afterwards.
 
-    Raises Unavailable, and TooNew for a letter of a later release: then the letter stays in the queue.
+    Raises Unavailable, and TooNew for a letter or a run of a later release, which is logged: then the letter stays in the queue.
     """
     context = FireContext(services=services, clock=clock, caller=role("undertaker"))
+    try:
+        return _bury(delivery, services, context)
+    except TooNew as problem:
+        log.warning("letter.too_new", extra={"message_id": delivery.id, "error": str(problem)})
+        raise
+
+
+def _bury(delivery: RawMessage, services: Services, context: FireContext) -> Burial:
     letter = decode_letter(delivery.body)
     body = delivery.body if letter is None else letter.body
     try:

@@ -186,6 +186,7 @@ SCHEDULES = page_model(
         str | None,
         Field(description="all schedules up to this name were read; null: this is the end"),
     ),
+    unreadable=(list[str], Field(description="names of schedules that this release cannot read")),
 )
 BACKFILLS = page_model(BACKFILL.model)
 DEAD_RUNS = page_model(DEAD_RUN.model, searched_to=(str | None, Field(description=_LATER)))

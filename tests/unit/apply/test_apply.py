@@ -12,7 +12,8 @@ from quarterjack.apply.fields import read_words
 from quarterjack.apply.plan import ApplyAction, ApplyPlan
 from quarterjack.declare import declaration, schedule
 from quarterjack.domain.schedule import Declaration
-from quarterjack.errors import ExpressionError, InvalidInput
+from quarterjack.errors import ExpressionError, InvalidInput, TooNew
+from quarterjack.stores.tables import REVISIONS, SCHEDULES, TableDefinition
 from quarterjack.testing import Crash
 
 from tests.support.scenes.world import START, Faults, World, at
@@ -386,3 +387,54 @@ def test_words_that_are_read_say_what_was_written() -> None:
         read_words("a", words | {"rule": {"start": "tomorrow"}}, "here")
     with pytest.raises(ExpressionError, match=r"rule\.window"):
         read_words("a", words | {"rule": {"window": -1}}, "here")
+
+
+# What a later release wrote.
+
+
+TENANT = World().scheduler.tenant
+NEWER: dict[str, tuple[TableDefinition, tuple[str, str | int]]] = {
+    "head": (SCHEDULES, (TENANT, "b")),
+    "revision": (REVISIONS, (f"{TENANT}/b", 1)),
+}
+
+
+def with_a_newer(what: str) -> World:
+    """Three schedules, of which a later release wrote the head or the revision of ``b``."""
+    world = World()
+    applied(world, declared("a"), declared("b"), declared("c"))
+    table, key = NEWER[what]
+    rows = world.memory._tables[table]
+    row = rows.get(*key)
+    assert row is not None
+    rows.put(*key, row | {"v": 2})
+    return world
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_an_export_leaves_nothing_out(what: str) -> None:
+    world = with_a_newer(what)
+    with pytest.raises(
+        TooNew, match=f"1 schedules cannot be read: {'schedule' if what == 'head' else what} {TENANT}/b"
+    ):
+        world.scheduler.export_declared()
+    assert list(world.scheduler.export_declared(prefix="a")[MINE]) == ["a"]
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_a_comparison_refuses_what_it_cannot_read_and_the_rest_goes_on(what: str) -> None:
+    world = with_a_newer(what)
+    plan = compared(world.scheduler, declared("a", "0 19 * * *"), declared("b"))
+    assert acts(plan) == {"a": "update", "b": "refused", "c": "prune"}
+    assert f"{TENANT}/b" in str(plan.changes[1].why)
+    assert "reads up to 1" in str(plan.changes[1].why)
+
+
+def test_a_listing_names_what_it_cannot_read() -> None:
+    world = with_a_newer("head")
+    page = world.scheduler.list_schedules()
+    assert ([found.name for found in page.items], list(page.unreadable)) == (["a", "c"], ["b"])
+    first = world.scheduler.list_schedules(limit=1)
+    assert ([found.name for found in first.items], list(first.unreadable)) == (["a"], [])
+    rest = world.scheduler.list_schedules(limit=1, cursor=first.cursor)
+    assert ([found.name for found in rest.items], list(rest.unreadable)) == (["c"], ["b"])

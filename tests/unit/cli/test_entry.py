@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 import typer
 from quarterjack import errors
-from quarterjack.cli.app import whole
+from quarterjack.cli.app import run, whole
 from quarterjack.cli.commands import COMMANDS as LISTED
 from quarterjack.cli.exits import ExitCode, code_of, code_of_run
 from quarterjack.cli.shell import Shell
@@ -267,3 +268,17 @@ def test_half_a_character_in_an_argument_or_a_result_is_no_traceback() -> None:
     program = "import sys; from quarterjack.cli.app import run; run(['--version']); print('\\ud83d')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "\\ud83d")
+
+
+def test_an_endpoint_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    at = ("--endpoint", "http://127.0.0.1:1")
+    assert run([*at, "schedules", "list"]) == ExitCode.UNAVAILABLE
+    assert capsys.readouterr().err.endswith("(at http://127.0.0.1:1, by --endpoint or AWS_ENDPOINT_URL)\n")
+    assert run([*at, "--json", "schedules", "list"]) == ExitCode.UNAVAILABLE
+    assert json.loads(capsys.readouterr().err)["endpoint"] == "http://127.0.0.1:1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from quarterjack.daemon import auditor_hour, roles
 from quarterjack.daemon.figures import PERIOD, RoundFigures
 from quarterjack.daemon.roles import run_auditor, run_historian, run_ticker, run_undertaker
 from quarterjack.domain.history.run_change import RunChange
+from quarterjack.domain.message import SCHEMA
+from quarterjack.domain.names import parse_run_id
 from quarterjack.errors import Misconfigured, Unavailable
 from quarterjack.historian import deliver as delivery
 from quarterjack.ports.services import Services
@@ -207,3 +210,27 @@ def test_an_auditor_that_could_not_compact_the_history_says_so_and_audits(monkey
 
 def _unavailable(*given: object, **named: object) -> None:
     raise Unavailable("no answer")
+
+
+@pytest.mark.parametrize("newer", ["letter", "row"])
+def test_an_undertaker_leaves_what_a_later_release_wrote_with_one_warning(
+    newer: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, stop, jobs = Memory(system_clock), threading.Event(), Registry()
+    jobs.job("note")(lambda ctx, payload: None)
+    services = memory.connect()
+    run = Scheduler("acme", jobs=jobs, services=services).submit("note")
+    if newer == "row":
+        ref = parse_run_id(run.id)
+        row = memory.row(ref)
+        assert row is not None
+        memory.put_row(ref, {**row, "v": SCHEMA + 1})
+        (message,) = memory.messages()
+        memory.dead.put(message.encode())
+    else:
+        memory.dead.put(json.dumps({"letter": SCHEMA + 1, "body": "{}", "reason": "x"}))
+    monkeypatch.setattr(roles, "connect", lambda settings: services)
+    run_undertaker(Settings(), stop=stop, sinks=[Lines(stop)])
+    (told,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert (told.message, told.levelname, told.exc_info) == ("letter.too_new", "WARNING", None)
+    assert len(memory.dead) == 1

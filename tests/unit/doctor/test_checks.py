@@ -40,6 +40,7 @@ from quarterjack.state.worker_record import (
 from quarterjack.stores.records import Record
 from quarterjack.stores.schedules import IncidentChange
 from quarterjack.ticker.tick import tick
+from quarterjack.version import VERSION
 
 from tests.support.builders import a_run
 
@@ -97,13 +98,41 @@ def test_a_sound_one_and_nothing_is_written(used: Settings) -> None:
     found = seen(used)
     assert bad(found) == {}
     wanted = {"configuration", "access", "tables", "queues", "bucket", "permissions", "clock", "ticker", "quarantined"}
-    assert set(found) == wanted | {"backpressure", "chains", "incidents", "backlog", "history", "tenant", "instants"}
+    wanted |= {"backpressure", "chains", "incidents", "releases", "backlog", "history", "tenant", "instants"}
+    assert set(found) == wanted
+    assert f"release {VERSION}, prefix {used.prefix}" in found["configuration"][0].what
     assert "2 active schedules" in found["chains"][0].what
     assert rows(used) == before
 
 
 def test_a_new_one_has_no_ticker_to_speak_of(local_settings: Settings) -> None:
     assert list(bad(seen(local_settings))) == ["ticker"]
+
+
+# What this release does not know.
+
+
+@pytest.mark.parametrize("table", ["schedules", "revisions", "runs"])
+def test_a_row_of_a_later_release_is_named(used: Settings, table: str) -> None:
+    dynamodb, name = client(used, "dynamodb"), used.table(table)
+    tick(connect(used), clock=system_clock, holder="t")
+    for row in dynamodb.scan(TableName=name)["Items"]:
+        if "dense" in str(row) and ("state" in row or table == "revisions"):
+            dynamodb.put_item(TableName=name, Item=row | {"v": {"N": "2"}})
+    newer = the(seen(used), "releases", WARN)
+    assert newer.what.startswith("1 of the rows read are of a later release, and are left as they are: ")
+    assert "default/dense" in newer.what
+    assert "this release reads up to 1" in newer.what
+
+
+def test_a_variable_that_is_no_setting_is_named(used: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUARTERJACK_HISTROY", "off")
+    monkeypatch.setenv("QUARTERJACK_CONSOLE", "on")
+    found = the(seen(used), "variables", WARN)
+    assert (found.what, found.remedy) == (
+        "QUARTERJACK_HISTROY is no setting, and has no effect",
+        "did you mean QUARTERJACK_HISTORY?",
+    )
 
 
 # What is not there.

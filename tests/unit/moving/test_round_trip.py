@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quarterjack.errors import TooNew
+from quarterjack.stores.tables import REVISIONS, SCHEDULES, TableDefinition
 from quarterjack.testing import Harness
 
 from tests.support.scenes.moving import START, TENANT, create, dumped, furnish, installation
@@ -134,3 +136,20 @@ def test_both_acts_have_their_audit_entries(moved: tuple[Harness, Harness, Path]
     assert "~installation" in dumps
     assert {row["object"] for row in loads} > {"~installation", "acme/minutely", "globex/nightly"}
     assert here.scheduler.audit(act="load", schedule="minutely").items
+
+
+@pytest.mark.parametrize("tenant", [None, TENANT])
+@pytest.mark.parametrize(
+    ("table", "key"), [(SCHEDULES, (TENANT, "large")), (REVISIONS, (f"{TENANT}/large", 1))], ids=["head", "revision"]
+)
+def test_a_dump_leaves_no_schedule_out(
+    table: TableDefinition, key: tuple[str, str | int], tenant: str | None, tmp_path: Path
+) -> None:
+    there = installation()
+    create(there.scheduler)
+    rows = there.memory._tables[table]
+    row = rows.get(*key)
+    assert row is not None
+    rows.put(*key, row | {"v": 2})
+    with pytest.raises(TooNew, match=f"{TENANT}/large"):
+        dumped(there, tmp_path / "all.jsonl", tenant)

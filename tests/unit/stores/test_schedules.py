@@ -10,9 +10,11 @@ from quarterjack.domain.history.dead_run import DeadRunRow
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import ClosedBy, Freeze, Revision, ScheduleState, freeze_key
 from quarterjack.domain.times import DAY, MINUTE
+from quarterjack.errors import TooNew
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
 from quarterjack.stores.schedules import IncidentChange
+from quarterjack.stores.tables import SCHEDULES
 from quarterjack.stores.tenants.schedule_counts import ScheduleCount, UsageChange
 from quarterjack.testing.memory.installation import Memory
 
@@ -150,3 +152,20 @@ def test_heads_are_listed_by_name_and_scanned_to_the_end(memory: Memory) -> None
             break
     assert seen == {"acme/a", "acme/b/1", "acme/b/2", "beta/b/3"}
     assert [head.name for head in schedules.heads([("acme", "a"), ("acme", "none")])] == ["a"]
+
+
+def test_a_head_that_cannot_be_read_is_logged_by_its_key_and_told(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        memory.put_head(a_head(name=name))
+    rows = memory._tables[SCHEDULES]
+    row = rows.get("acme", "b")
+    assert row is not None
+    rows.put("acme", "b", row | {"v": 2})
+    page = memory.connect().schedules.page("acme", prefix="", limit=9, cursor=None)
+    assert ([head.name for head in page.items], [*page.unread]) == (["a"], ["b"])
+    assert isinstance(page.unread["b"], TooNew)
+    (told,) = caplog.records
+    assert (told.message, vars(told)["tenant"], vars(told)["schedule"]) == ("head.unreadable", "acme", "b")
+    assert vars(told)["error"].startswith("schedule acme/b of schema 2: this release reads up to 1")

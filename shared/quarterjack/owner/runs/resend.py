@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from quarterjack.domain.message import Message
 from quarterjack.domain.queue import DEFAULT_QUEUE
 from quarterjack.domain.run import RunRow
 from quarterjack.domain.tenants.profile import INSTALLATION
-from quarterjack.errors import InvalidInput
+from quarterjack.errors import InvalidInput, Unavailable
 from quarterjack.fires.audit_entry import audit_entry
 from quarterjack.fires.claim import messages_of
 from quarterjack.fires.context import LOOKAHEAD, FireContext
@@ -39,7 +40,10 @@ from quarterjack.values import replace
 SEGMENTS = 8  # parts of the ledger, read side by side
 ROWS = 1_000  # rows of a page: about a megabyte, so that a step holds eight
 BATCH = 100  # runs that are read and sent at once; at a low rate fewer
+AGAIN = (1.0, 2.0, 4.0, 8.0)  # seconds before a page that was not answered is read again
 _BURST = 0.25  # seconds whose runs go at once
+
+log = logging.getLogger(__name__)
 
 _Due = tuple[RunRow, Message]  # a run that should have a message, and that message
 
@@ -149,7 +153,7 @@ class _Walk:
     def run(self) -> ResendReport:
         report = self.report
         while (position := report.position) is not None and not self._is_over():
-            rows, rest = self._services.upkeep.unfinished(position.parts, segments=SEGMENTS, rows=ROWS)
+            rows, rest = self._read(position)
             runs = iter(sorted((run for run in rows if str(run.ref) > position.after), key=lambda run: str(run.ref)))
             while batch := list(islice(runs, BATCH)):
                 if self._is_over() or not self._handle(batch, position):
@@ -157,6 +161,17 @@ class _Walk:
             report.position = ResendPosition(parts=rest) if rest else None
             self._how.on_progress(report)
         return report
+
+    def _read(self, position: ResendPosition) -> tuple[Sequence[RunRow], Mapping[int, str]]:
+        """A page of each part. A busy table may answer late: it is asked again, a few times."""
+        for pause in AGAIN:
+            try:
+                return self._services.upkeep.unfinished(position.parts, segments=SEGMENTS, rows=ROWS)
+            except Unavailable as problem:
+                log.warning("resend.read_again", extra={"error": str(problem), "seconds": pause})
+                if self._how.stop.wait(pause):
+                    break
+        return self._services.upkeep.unfinished(position.parts, segments=SEGMENTS, rows=ROWS)
 
     def _handle(self, batch: Sequence[RunRow], position: ResendPosition) -> bool:
         """The runs of a batch, so many at a time as the rate allows; False if the call is over before the last of them."""

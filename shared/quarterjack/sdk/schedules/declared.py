@@ -16,7 +16,6 @@ from quarterjack.apply.fields import words_of
 from quarterjack.apply.plan import ApplyAction, ApplyPlan, CurrentState, PlannedChange, plan_change
 from quarterjack.declare import job_of
 from quarterjack.domain.names import check_flag, check_name
-from quarterjack.domain.payload import PayloadOwner
 from quarterjack.domain.schedule import Declaration, Definition, Head, ScheduleState, settled
 from quarterjack.domain.tenants.access import Verb
 from quarterjack.domain.tenants.caller import Via
@@ -29,15 +28,17 @@ from quarterjack.errors import (
     NotFound,
     QuarterjackError,
     Unavailable,
+    Unreadable,
 )
 from quarterjack.fires.context import revision_of
 from quarterjack.owner.schedules import arm as creating
 from quarterjack.owner.schedules.client_tokens import ScheduleCall
 from quarterjack.sdk.base import UNSET
-from quarterjack.sdk.requests import PendingPayload, ScheduleRequest, StoredPayload
+from quarterjack.sdk.requests import ComparedPayload, ScheduleRequest
 from quarterjack.sdk.schedules.changes import ScheduleMethods
 from quarterjack.sdk.schedules.filters import Filter, walk
 from quarterjack.sdk.session import over
+from quarterjack.stores.rows import refuse_unread
 from quarterjack.values import replace
 
 _BATCH = 100  # revisions that are read at once
@@ -60,13 +61,6 @@ class _Existing:
     definition: Definition
 
 
-class _ComparedPayload(PendingPayload):
-    """A payload that is compared and never stored."""
-
-    def store(self, most: int, whose: PayloadOwner) -> StoredPayload:  # noqa: ARG002 (the base's)
-        return self.text, None
-
-
 class DeclarationMethods(ScheduleMethods):
     def compare_declared(
         self, declarations: Iterable[Declaration], *, managed_by: str | None = None, adopt: bool = False
@@ -82,16 +76,19 @@ class DeclarationMethods(ScheduleMethods):
         self._access.check_some(Verb.READ_PAYLOADS)
         owner = None if managed_by is None else check_name(managed_by, "managed_by")
         check_flag("adopt", adopt)
-        there = {one.head.name: one for one in self._all()}
+        unread = dict[str, Unreadable]()
+        there = {one.head.name: one for one in self._all(unread)}
         changes: dict[str, PlannedChange] = {}
         given = list(declarations)
         comparing = over(self, replace(self.session, coming={declared.name for declared in given}))
         for declared in given:
             change = DeclarationMethods._compare(comparing, declared, there, owner, adopt=adopt)
+            why = str(unread.get(change.name, ""))
             if change.name in changes:
                 other = changes[change.name].declaration
                 place = "it" if other is None else other.place
                 why = f"{declared.place} declares it, and {place} too; give each a name of its own"
+            if why:
                 change = PlannedChange(name=change.name, act=ApplyAction.REFUSED, why=why, declaration=declared)
             changes[change.name] = change
         for name, one in there.items():
@@ -167,18 +164,21 @@ class DeclarationMethods(ScheduleMethods):
     def export_declared(self, *, prefix: str = "") -> Mapping[str | None, Mapping[str, Mapping[str, Any]]]:
         """Stored schedules as words of declarations, by owner (or None) and name, for ``quarterjack.apply.document``.
 
-        Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable.
+        Reads all schedules whose names begin with ``prefix``. Raises InvalidInput, Unavailable; TooNew or Unreadable if a schedule
+        cannot be read: none is left out.
         """
         self._access.check_some(Verb.READ_SCHEDULES)
         self._access.check_some(Verb.READ_PAYLOADS)
         if not isinstance(prefix, str) or prefix:
             check_name(prefix, "prefix")
         found: dict[str | None, dict[str, Mapping[str, Any]]] = {}
-        for one in self._all(prefix):
+        unread = dict[str, Unreadable]()
+        for one in self._all(unread, prefix):
             words = self._words(one, self._payload(one.definition))
             if "queue" not in words and self._checks.job_queue(one.definition.job) is not None:
                 words["queue"] = "default"  # without it, apply would take the job's queue
             found.setdefault(one.head.managed_by, {})[one.head.name] = words
+        refuse_unread(unread.values(), "schedules")
         return dict(sorted(found.items(), key=lambda pair: pair[0] or ""))
 
     def _compare(
@@ -220,7 +220,7 @@ class DeclarationMethods(ScheduleMethods):
     ) -> Definition:
         """The definition that a declaration makes of the stored one. Raises InvalidInput, Forbidden."""
         request = self._request_of(name, job, declared, owner, keeps=keeps)
-        compared = None if keeps else _ComparedPayload(json.loads(declared.payload), self.session.services.payloads.put)
+        compared = None if keeps else ComparedPayload(json.loads(declared.payload), self.session.services.payloads.put)
         definition = settled(replace(request, payload=compared).define(stored), stored)
         if keeps:
             self._checks.check_stored(job, definition.payload, definition.payload_ref)
@@ -240,17 +240,24 @@ class DeclarationMethods(ScheduleMethods):
         payload, about = UNSET if keeps else json.loads(declared.payload), (declared.description, declared.tags)
         return self._request(name, job, declared.rule, None, payload, *about, words, owner)
 
-    def _all(self, prefix: str = "") -> Iterator[_Existing]:
-        """Every schedule that is not deleted and that the caller may read with its payload, sorted by name."""
-        pages = walk(self.tenant, Filter(prefix=prefix), self.session.services, cursor=None, chunk=_PAGE)
-        seen = (head for page in pages for head in self._access.visible(page.items, Verb.READ_SCHEDULES, _job_of))
-        heads = iter(self._access.visible(seen, Verb.READ_PAYLOADS, _job_of))
-        while batch := list(islice(heads, _BATCH)):
+    def _all(self, unread: dict[str, Unreadable], prefix: str = "") -> Iterator[_Existing]:
+        """Schedules that exist and that the caller may read with their payloads, by name. ``unread`` gets why others cannot be read."""
+
+        def heads() -> Iterator[Head]:
+            for page in walk(self.tenant, Filter(prefix=prefix), self.session.services, cursor=None, chunk=_PAGE):
+                unread.update(page.unread)
+                yield from self._access.visible(page.items, Verb.READ_SCHEDULES, _job_of)
+
+        seen = iter(self._access.visible(heads(), Verb.READ_PAYLOADS, _job_of))
+        while batch := list(islice(seen, _BATCH)):
             answer = self.session.services.schedules.revisions([(head.owner, head.revision) for head in batch])
+            unread |= {owner.partition("/")[2]: problem for (owner, _), problem in answer.broken.items()}
+            batch = [head for head in batch if head.name not in unread]
             missing = [head.name for head in batch if (head.owner, head.revision) not in answer.found]
             if missing:
-                names = ", ".join(missing[:5])
-                raise Unavailable(f"the revisions of {names} could not be read; try again, or run the auditor")
+                raise Unavailable(
+                    f"the revisions of {', '.join(missing[:5])} could not be read; try again, or run the auditor"
+                )
             for head in batch:
                 yield _Existing(head=head, definition=answer.found[head.owner, head.revision].definition)
 

@@ -132,7 +132,8 @@ class ReadMethods(SchedulerBase):
         (0 to 10) each schedule's ``next_fires`` gets, which takes one more read for every 100 schedules.
         Only the prefix limits which schedules are read (about half a KB each); the other conditions filter the schedules read.
         A page ends after ``limit`` schedules, or once it has read about 80 read units, so it may hold fewer or none: ``cursor``
-        goes on (only None is the end), and ``searched_name`` says up to which name it has looked.
+        goes on (only None is the end), and ``searched_name`` says up to which name it has looked. ``unreadable``
+        names the schedules that this release cannot read, whether or not they meet the conditions.
         Raises InvalidInput, Unavailable.
         """
         self._access.check(Verb.READ_SCHEDULES, self._checks.named_job(job))
@@ -151,17 +152,20 @@ class ReadMethods(SchedulerBase):
         position = listing.position(cursor)
         chunk = max(checked_limit(limit), _READ if conditions == Filter(prefix=conditions.prefix) else _SEARCHED)
         heads: list[Head] = []
+        unread = list[str]()
         budget = ReadBudget(_UNITS)
         for part in walk(
             self.tenant, conditions, self.session.services, cursor=position, chunk=chunk, on_read=budget.spend
         ):
             heads += part.items
+            unread += part.unread
             if len(heads) >= limit or budget.is_over:
                 break
         last = part.cursor if len(heads) <= limit else heads[limit - 1].name
         upcoming = self._next_fires(heads[:limit], count)
         items = [schedule_view(head, upcoming=upcoming.get(head.owner, ())) for head in heads[:limit]]
-        return Page(items=items, cursor=listing.next(last), searched_name=last)
+        unread = [name for name in unread if last is None or name <= last]
+        return Page(items=items, cursor=listing.next(last), searched_name=last, unreadable=unread)
 
     def _next_fires(self, heads: Sequence[Head], count: int) -> Mapping[str, Sequence[int]]:
         """The next fires by owner. A schedule whose revision was not answered, or changes meanwhile, has none."""

@@ -47,7 +47,7 @@ class RetryTasksRequest(ApiBody):
 def list_pipelines(call: Call, query: Annotated[PipelineQuery, InQuery()]) -> Response:
     """The schedules that have tasks, sorted by name. A page may be short, even empty, and not the last."""
     page = call.scheduler.list_pipelines(**query.arguments())
-    return call.answer(views.page_document(page, searched_name=page.searched_name))
+    return call.answer(views.page_document(page, searched_name=page.searched_name, unreadable=page.unreadable))
 
 
 @router.get("/schedules/{name}/task-stats", responses=answers(views.items_model(views.TASK_STATS.model)))

@@ -80,7 +80,7 @@ class DeleteQuery(ApiQuery):
 def list_schedules(call: Call, query: Annotated[ScheduleQuery, InQuery()]) -> Response:
     """Schedules that meet all conditions, sorted by name. A page may be short, even empty, and not the last."""
     page = call.scheduler.list_schedules(**query.arguments())
-    return call.answer(views.page_document(page, searched_name=page.searched_name))
+    return call.answer(views.page_document(page, searched_name=page.searched_name, unreadable=page.unreadable))
 
 
 @router.get("/forecast", responses=answers(views.FORECAST.model))

@@ -118,11 +118,9 @@ def _unfounded(worker: WorkerContext, received: ReceivedMessage) -> Outcome:
         return rejected(worker, received, "unknown_run")
     if found.spec is not None:  # a backfill's run, which waits under another revision than defines it
         key = (ref.owner, message.revision)
-    if key in batch.unanswered:
+    if key in batch.unanswered or batch.tell_broken(key, run_id=str(ref)):
         return Outcome.kept("revision_unread", at=again)
     log.error("revision.missing", extra={"run_id": str(ref), "revision": key[1]})
-    if key in batch.broken:  # of a later release, or a person can mend it
-        return Outcome.kept("revision_unread", at=again)
     run = worker.services.ledger.read(ref)
     if run is None or run.revision != message.revision:
         return rejected(worker, received, "unknown_revision")

@@ -324,6 +324,16 @@ def test_memory_is_bounded_by_pages(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     assert max(seen) <= 5 * resending.SEGMENTS
 
 
+def test_a_page_that_is_answered_late_is_read_again(shop: Shop) -> None:
+    shop.submit(3)
+    hook = Faults()
+    owner = Scheduler("default", services=shop.memory.connect(hook), clock=shop.clock)
+    hook.at("unfinished", before=fails, times=resending.SEGMENTS)
+    began = shop.clock.now()
+    assert owner.resend(all_tenants=True, rate=1_000.0, stop=Ticking(shop.harness), dry_run=True).count == 3
+    assert shop.clock.now() - began >= timedelta(seconds=resending.AGAIN[0])
+
+
 def test_after_an_error_the_last_progress_goes_on(shop: Shop) -> None:
     shop.submit(30)
     shop.purge()

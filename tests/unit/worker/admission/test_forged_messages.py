@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -270,6 +271,27 @@ def test_an_accepted_run_without_its_revision_is_dead_and_does_not_go_round() ->
     assert [(outcome.why, outcome.state) for outcome in outcomes] == [("revision missing", RunState.DEAD)]
     world.live(1)
     assert world.services.ledger.read(fire_ref(OWNER, NOON + MINUTE)).state is RunState.DEAD  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("odd", "event"), [({"v": 2}, "revision.too_new"), ({"rule": "["}, "revision.unreadable")], ids=["newer", "garbage"]
+)
+def test_a_revision_that_cannot_be_read_is_there_and_its_run_waits(
+    odd: dict[str, Any], event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = scheduled()
+    row = world.memory._tables[REVISIONS].get(OWNER, 1)
+    assert row is not None
+    world.memory._tables[REVISIONS].put(OWNER, 1, row | odd)
+    assert [outcome.why for outcome in world.work()] == ["revision_unread"]
+    told = [
+        record
+        for record in caplog.records
+        if record.name.startswith("quarterjack") and record.levelno >= logging.WARNING
+    ]
+    assert [(record.message, record.levelname) for record in told] == [
+        (event, "WARNING" if event == "revision.too_new" else "ERROR")
+    ]
 
 
 def test_a_message_of_another_revision_is_refused_and_the_runs_own_is_not() -> None:
