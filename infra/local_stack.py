@@ -82,11 +82,11 @@ def keep_logs(cloud: LocalCloud, deployment: Deployment | None, folder: Path) ->
     return [folder / name for name in files]
 
 
-def synthesise(cloud: LocalCloud, out: Path, *, folder: Path = ROOT) -> Path:
+def synthesise(cloud: LocalCloud, out: Path, *, folder: Path = ROOT, jobs: str = JOBS) -> Path:
     """Synthesise the stack of a checkout with bundles for this interpreter; returns the file of its template."""
     app = ("--app", f'"{sys.executable}" -m infra.app', "--output", str(out / ASSEMBLY))
     lacking = (f"{knob}={value}" for knob, value in LACKING.items())
-    context = (f"jobs={JOBS}", "target=here", "removal=destroy", f"stripes={STRIPES}", "api=iam,keys", *lacking)
+    context = (f"jobs={jobs}", "target=here", "removal=destroy", f"stripes={STRIPES}", "api=iam,keys", *lacking)
     cdk(
         cloud, out, "synth", "--quiet", *app, *(word for each in context for word in ("--context", each)), folder=folder
     )

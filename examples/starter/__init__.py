@@ -1,4 +1,4 @@
-"""A first package of jobs: what ``cdk deploy`` puts into the worker unless it is told another."""
+"""A first package of jobs, to try the stack with: ``cdk deploy -c jobs=examples/starter``."""
 
 from __future__ import annotations
 

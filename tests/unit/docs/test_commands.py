@@ -15,7 +15,7 @@ from tests.support.parsed_commands import check_quarterjack
 # What else a reader is asked to type; whoever adds to it has looked at it.
 _OTHERS = frozenset(
     {".", "cd", "export", "git", "pgrep", "pip", "python", ".venv/bin/python", "docker", "kubectl", "mkdir"}
-    | {"crontab", "django-admin", "uvicorn", "sudo", "chronyc", "xargs", "awk"}
+    | {"crontab", "django-admin", "eval", "uvicorn", "sudo", "chronyc", "xargs", "awk"}
 )
 _CDK_FLAGS = frozenset({"--import-existing-resources"})
 _TOOLS = frozenset({"make", "quarterjack", "cdk", "aws"})
