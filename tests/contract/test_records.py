@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quarterjack.domain.run import AgendaEntry, EntryKind
 from quarterjack.ports.services import Services
 from quarterjack.stores.records import Record
 
@@ -61,3 +62,16 @@ def test_they_are_listed_by_prefix_and_are_no_runs(services: Services) -> None:
         found.ref
         for found in services.ledger.page(OWNER, after=None, upto=None, limit=9, cursor=None, newest_first=True).items
     ] == [run.ref]
+
+
+def test_a_record_and_entries_of_the_agenda_are_one_write(services: Services) -> None:
+    """As an overdue run is told: of two tickers that come to it, one puts the notice and its timers."""
+    record = Record(owner=OWNER, key="~notice~t", version=1, body={"to": "job:j"})
+    first, second = (
+        AgendaEntry(shard=0, due=due, kind=EntryKind.OVERDUE, id=f"{OWNER}#000000000000001#{due}", created_at=1)
+        for due in (1, 2)
+    )
+    assert services.records.write(record, entries=[first])
+    assert not services.records.write(record, entries=[second])
+    assert services.agenda.due(0, upto=3, after=None, limit=10).entries == [first]
+    assert services.records.read(OWNER, record.key) == record

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import os
 import signal
 import socket
@@ -22,7 +23,8 @@ from typing import Any
 from quarterjack.domain.job import Job
 from quarterjack.domain.policies import Isolation
 from quarterjack.errors import JobError
-from quarterjack.jobs import default_registry
+from quarterjack.jobs import Registry, default_registry
+from quarterjack.middlewares import layers_of
 from quarterjack.posix import fcntl
 
 LIMIT = 120  # seconds for all imports; then SIGALRM ends the process, and its successor imports nothing
@@ -61,9 +63,11 @@ def place_of(job: Job) -> JobAddress:
     return JobAddress(job.name, getattr(function, "__module__", None) or "", getattr(function, "__qualname__", ""))
 
 
-def modules_of(jobs: Iterable[Job]) -> list[str]:
-    """The modules of the isolated jobs, sorted."""
-    return sorted({place_of(job).module for job in jobs if job.policies.isolation is Isolation.PROCESS})
+def modules_of(jobs: Registry) -> list[str]:
+    """The modules of the isolated jobs and of the functions that are their middleware, sorted."""
+    isolated = [job for job in jobs if job.policies.isolation is Isolation.PROCESS]
+    layers = (layer for job in isolated for layer in layers_of(job, jobs.around) if inspect.isfunction(layer))
+    return sorted({*(place_of(job).module for job in isolated), *(layer.__module__ for layer in layers)} - {"__main__"})
 
 
 def check_isolated(jobs: Iterable[Job]) -> None:

@@ -216,7 +216,7 @@ _UNDERTAKER = (
 )
 _SHARED = (
     *_metrics((Emitter.TICKER, Emitter.WORKER), _COUNT, ("Lost", "at-most-once runs declared LOST"), by_job=True),
-    *_metrics((Emitter.TICKER, Emitter.UNDERTAKER), _COUNT, ("Incidents", "incidents of schedules that began")),
+    *_metrics((Emitter.TICKER, Emitter.UNDERTAKER), _COUNT, ("Incidents", "incidents that began, and overdue runs")),
     *_metrics(
         (Emitter.WORKER, Emitter.UNDERTAKER),
         _COUNT,

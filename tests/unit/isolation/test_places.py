@@ -6,13 +6,13 @@ import functools
 import types
 
 import pytest
-from quarterjack import Context, Registry
+from quarterjack import CallNext, Context, Registry
 from quarterjack.daemon.worker_process import WorkerProcess
 from quarterjack.domain.job import Job
 from quarterjack.domain.policies import Isolation, Policies
 from quarterjack.errors import JobError
 from quarterjack.isolation import check_isolated
-from quarterjack.isolation.preload import JobAddress
+from quarterjack.isolation.preload import JobAddress, modules_of
 from quarterjack.jobs import default_registry
 from quarterjack.services import system_clock
 from quarterjack.testing import Memory
@@ -82,3 +82,18 @@ def test_a_worker_process_does_not_start_with_a_job_that_cannot_be_isolated() ->
     jobs.job("mine", isolation="process")(lambda ctx, payload: None)
     with pytest.raises(JobError, match="job='mine' has isolation='process'"):
         WorkerProcess(Memory(system_clock).connect(), jobs)
+
+
+def far_away(ctx: Context, payload: object, call_next: CallNext) -> object:
+    return call_next(payload)
+
+
+def test_the_modules_of_middleware_are_imported_once_for_all_attempts() -> None:
+    jobs = Registry()
+    jobs.add(Job(name="thread", function=top_level))
+    assert modules_of(jobs) == []
+    jobs.add(Job(name="apart", function=work.add, policies=APART))
+    assert modules_of(jobs) == [work.__name__]
+    jobs.middleware(far_away)
+    jobs.middleware(work.Added(1))  # an object: where it is declared is not known
+    assert modules_of(jobs) == sorted([work.__name__, __name__])
