@@ -98,6 +98,7 @@ AuditActWord = (
         "signal-link",
         "revoke-link",
         "reschedule",
+        "requeue",
         "replay",
         "redrive",
         "purge",

@@ -207,7 +207,7 @@ def test_only_what_can_be_done_is_offered() -> None:
         run: re.findall(r'name="do" value="(\w+)"', browser.get(of_run(run)))
         for run in (waits, dead_ids(browser)[0], browser.scheduler.list_runs("good", upcoming=False).items[0].id)
     }
-    assert list(offered.values()) == [["cancel", "reschedule"], ["redrive", "replay", "dismiss"], ["replay"]]
+    assert list(offered.values()) == [["cancel", "reschedule", "requeue"], ["redrive", "replay", "dismiss"], ["replay"]]
 
 
 def test_a_one_off_is_moved_to_another_time() -> None:
@@ -219,6 +219,19 @@ def test_a_one_off_is_moved_to_another_time() -> None:
     assert again.status_code == 422
     assert "is not a time" in again.text
     assert 'value="later"' in again.text
+
+
+def test_a_one_off_gets_another_priority_and_a_wrong_queue_is_told() -> None:
+    browser = Browser()
+    run = browser.scheduler.submit("greet", {"to": "Ada"}, delay=3_600, tags={"customer": "42"}).id
+    assert browser.confirm(of_run(run, "/act?do=requeue"), queue="", priority="low").status_code == 303
+    (entry,) = browser.scheduler.audit(act="requeue").items
+    assert (entry.target, entry.detail["priority"], browser.scheduler.get_run(run).revision) == (run, "low", 1)
+    again = browser.confirm(of_run(run, "/act?do=requeue"), queue="nowhere", priority="high")
+    assert again.status_code == 422
+    assert "is not declared" in again.text
+    assert '<option value="high" selected>' in again.text
+    assert "runs?tag=customer%3D42" in browser.get(of_run(run)), "its tag leads to the runs that have it"
 
 
 def test_a_replay_gets_another_payload_or_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Actions on one run: cancel, retry, reschedule, reassign, replay, redrive and dismiss; of a pipeline also: retry what failed, skip a task.
+"""Actions on one run: cancel, retry, reschedule, requeue, reassign, replay, redrive and dismiss; of a pipeline also: retry, skip a task.
 
 Each is shown before it is done.
 """
@@ -39,7 +39,9 @@ class RunAction:
     states: tuple[RunState, ...]  # in which it is offered; the SDK decides
     verb: Verb  # that it needs
     do: Do
-    asks: str | None = None  # for a "payload", a time "at", a "version", a "task", or tasks to "skip"
+    asks: str | None = (
+        None  # for a "payload", a time "at", a "queue" and a priority, a "version", a "task", or tasks to "skip"
+    )
     one_off: bool = False  # offered for one-offs alone
     pipeline: bool = False  # offered for runs of pipelines alone
     danger: bool = False
@@ -78,6 +80,15 @@ RUN_ACTIONS: Mapping[str, RunAction] = {
         Verb.RESCHEDULE,
         lambda scheduler, run_id, token, given: scheduler.reschedule(run_id, **given).id,
         asks="at",
+        one_off=True,
+    ),
+    "requeue": RunAction(
+        "Requeue",
+        "It waits in another queue, or with another priority. Its time stays. Only a run that has not started can be moved.",
+        (RunState.QUEUED,),
+        Verb.RESCHEDULE,
+        lambda scheduler, run_id, token, given: scheduler.requeue(run_id, **given).id,
+        asks="queue",
         one_off=True,
     ),
     "reassign": RunAction(
@@ -211,6 +222,8 @@ def _form(call: PageCall, word: str, form: Mapping[str, str], fault: InvalidInpu
             "reason": "",
             "task": "",
             "version": "",
+            "queue": "",
+            "priority": "",
             "as_it_was": "",
             **form,
         },
@@ -243,6 +256,8 @@ def _typed(action: RunAction, form: Mapping[str, str]) -> Given:
         return {"at": time_typed(text, "at")}
     if action.asks in ("task", "version"):
         return {action.asks: text}
+    if action.asks == "queue":
+        return {name: form[name].strip() for name in ("queue", "priority") if form.get(name, "").strip()}
     if action.asks == "skip":
         return {"skip": [name.removeprefix(_SKIPS) for name in form if name.startswith(_SKIPS)]}
     payload = {"payload": json_typed(text)} if text else {}
