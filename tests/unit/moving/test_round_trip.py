@@ -153,3 +153,15 @@ def test_a_dump_leaves_no_schedule_out(
     rows.put(*key, row | {"v": 2})
     with pytest.raises(TooNew, match=f"{TENANT}/large"):
         dumped(there, tmp_path / "all.jsonl", tenant)
+
+
+def test_the_end_of_the_schedules_names_those_that_go_on() -> None:
+    there = installation()
+    create(there.scheduler)
+    rows = there.memory._tables[SCHEDULES]
+    row = rows.get(TENANT, "large")
+    assert row is not None
+    rows.put(TENANT, "large", row | {"v": 2})
+    ended = there.tenants.end_schedules(TENANT, START + timedelta(hours=1))
+    assert list(ended.failed) == ["large"]
+    assert "this release reads up to 1" in ended.failed["large"]

@@ -152,6 +152,7 @@ class MoveMethods(TenantsBase):
             while True:
                 page = self.session.services.schedules.page(holder, prefix="", limit=_PAGE, cursor=cursor)
                 list(pool.map(act.on, page.items))
+                act.failed |= {name: str(problem) for name, problem in page.unread.items()}  # they go on firing
                 cursor = page.cursor
                 if cursor is None:
                     break
