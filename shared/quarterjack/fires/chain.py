@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
+from quarterjack.domain.names import RunRef
 from quarterjack.domain.run import AgendaEntry
 from quarterjack.domain.schedule import Revision
 from quarterjack.domain.times import STAMP_DIGITS, from_ms
@@ -140,10 +141,24 @@ def revision_key(entry: AgendaEntry) -> tuple[str, int]:
 def _carry_out(planned: Sequence[_PlannedEntry], context: FireContext) -> TickCounts:
     """Claim and send the planned fires, record the fires that are skipped, then replace the entries by the next ones."""
     made = materialise([claim for each in planned for claim in each.claims], context)
-    finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]
+    unwatched = _watch_ends(planned, made, context)
+    done = made.done - unwatched
+    finished = [each for each in planned if all(claim.ref in done for claim in each.claims)]
     recorded, misses = _record_missed(finished, made, context)
     sent, sends = _send_waiting(recorded, context)
     return left(len(planned) - len(finished)) + made.counts + misses + sends + _replace_entries(sent, context)
+
+
+def _watch_ends(planned: Sequence[_PlannedEntry], made: MaterialiseResult, context: FireContext) -> set[RunRef]:
+    """Put the timers of claimed runs that their schedules give a time to end in; the runs whose timers were not accepted."""
+    now, checks = context.clock(), dict[RunRef, AgendaEntry]()
+    for each in planned:
+        for claim in each.claims if each.revision.definition.options.has_end else ():
+            check = overdue_check(each.revision, claim.ref, claim.fire, now)
+            if check is not None and claim.ref in made.done:
+                checks[claim.ref] = check
+    accepted = context.services.agenda.put(list(checks.values())) if checks else frozenset()
+    return {ref for ref, check in checks.items() if check.key not in accepted}
 
 
 def _send_waiting(
@@ -192,23 +207,13 @@ def _log_missed(planned: _PlannedEntry, late: Sequence[int], missed: MissedResul
 
 
 def _replace_entries(planned: Sequence[_PlannedEntry], context: FireContext) -> TickCounts:
-    """Put the next entries, and those that check whether the claimed runs end in time.
-
-    The handled entry is deleted after all of its own were accepted.
-    """
-    checks, now = {each.entry.key: list[AgendaEntry]() for each in planned}, context.clock()
-    for each in planned:
-        made = (overdue_check(each.revision, claim.ref, claim.fire, now) for claim in each.claims)
-        checks[each.entry.key] += filter(None, made)
+    """Put the next entries. The handled entry is deleted after its next one was accepted, or if there is none."""
     nexts = [each.plan.following for each in planned if each.plan.following is not None]
-    nexts += (check for each in checks.values() for check in each)
     accepted = context.services.agenda.put(nexts) if nexts else frozenset()
     handled, counts = list[_PlannedEntry](), NOTHING
     for each in planned:
         following = each.plan.following
-        if not all(check.key in accepted for check in checks[each.entry.key]):
-            counts += left(1)
-        elif following is None:
+        if following is None:
             ended = _end(each, context)
             counts += ended.counts
             handled += [each] if ended.may_go else []

@@ -140,7 +140,7 @@ def overdue_check(revision: Revision, run: RunRef, due: int, now: int) -> Agenda
     """The entry that checks whether a run that is due then (UTC ms) ends in time. None if its schedule does not ask for that."""
     if not revision.definition.options.has_end:
         return None
-    at = first_check(due, now, revision)
+    at = first_check(due, revision)
     return AgendaEntry(shard=revision.shard, due=at, kind=EntryKind.OVERDUE, id=str(run), created_at=now)
 
 

@@ -218,12 +218,12 @@ def _limits(run: RunRow, revision: Revision) -> Iterator[Limit]:
         yield Limit(at, "alert_if_running_longer_than", f"alert_if_running_longer_than={longest:g}")
 
 
-def first_check(due: int, now: int, revision: Revision) -> int:
+def first_check(due: int, revision: Revision) -> int:
     """When (UTC ms) a run of a watched schedule is checked first. SKEW: no run is told that ended in time by its worker's clock."""
     options = revision.definition.options
     by, longest = options.must_end_by, options.alert_if_running_longer_than
     found = [] if by is None else [ends_by(due, by, revision.definition.rule.timezone)]
-    found += [] if longest is None else [max(due, now) + int(longest * SECOND)]
+    found += [] if longest is None else [due + int(longest * SECOND)]
     return min(found) + SKEW
 
 

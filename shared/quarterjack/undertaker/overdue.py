@@ -1,7 +1,7 @@
 """The options ``alert_if_running_longer_than`` and ``must_end_by``: a timer for each run of a schedule that has one of them.
 
     entry id            is put                                          checks
-    tenant/name#key     with the next entry of its chain, or a trigger  whether the run is over its time: then it is told, once
+    tenant/name#key     after its claim, or with a trigger              whether the run is over its time: then it is told, once
     … #since            in the transaction that writes the notice       whether the overdue run has ended: then that is told, once
 
 No worker has a part in it: a run whose worker vanished, or that waits, is told as any other. The record of the notice, its entry and the

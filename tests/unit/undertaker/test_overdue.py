@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -206,7 +207,9 @@ def test_a_schedule_without_the_options_makes_the_calls_that_it_always_made() ->
             scene.wait(60)
         calls[name] = [f"{operation} {detail.verb}" for operation, detail in faults.calls]
         assert bool(scene.timers) == (name == "watched")
-    assert calls["plain"] == calls["watched"]  # the timers share the request of the chain's entry
+    plain, watched = Counter(calls["plain"]), Counter(calls["watched"])
+    assert plain - watched == Counter()
+    assert watched - plain == Counter({"BatchWriteItem put": 1})  # of the timer of the one fire
 
 
 def test_a_watched_run_costs_an_entry_its_removal_and_a_read() -> None:
@@ -323,6 +326,6 @@ def test_the_chain_stays_until_the_timers_are_accepted() -> None:
     scene.schedule("0 13 * * *", must_end_by=600)
     scene.wait(3500)
     scene.tick(scene.process(Refuses()))
-    assert (scene.timers, scene.chain()) == ([], [3600, 3600 + 86_400])
+    assert (scene.timers, scene.chain()) == ([], [3600])
     scene.tick()
     assert (scene.timers, scene.chain()) == ([70], [3600 + 86_400])
