@@ -1,4 +1,4 @@
-"""A concurrency cap with real workers over the local cloud, of which some are killed with permits in their hands."""
+"""A concurrency cap, and a key of a flow, with real workers over the local cloud, of which some are killed with permits in their hands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from quarterjack import RunState, Scheduler, Tenants
+from quarterjack import Flow, RunState, Scheduler, Tenants
 from quarterjack.local.cloud import LocalCloud
 
 from bench.hurried.crew import Hurried, hurried
@@ -34,17 +34,19 @@ def most_at_once(hurry: Hurried, killed: dict[int, float]) -> int:
     return most
 
 
+@pytest.mark.parametrize("flow", [None, Flow(key="to", at_a_time=CAP, strict=True)], ids=["cap", "flow"])
 def test_no_more_jobs_run_at_once_than_the_cap_says_while_workers_are_killed(
-    local_cloud: LocalCloud, tmp_path: Path
+    local_cloud: LocalCloud, tmp_path: Path, flow: Flow | None
 ) -> None:
     with hurried(local_cloud, tmp_path, lease=LEASE) as hurry:
-        Tenants(settings=hurry.settings).set("default", limits={"concurrent_runs": CAP, "concurrency_strict": 1})
+        if flow is None:
+            Tenants(settings=hurry.settings).set("default", limits={"concurrent_runs": CAP, "concurrency_strict": 1})
         scheduler: Scheduler = hurry.scheduler
         hurry.start("ticker", "ticker", "--period", "5")
         for number in range(2):
             hurry.start_worker(f"worker-{number}")
         payload = {"to": str(hurry.to), "seconds": 0.2}
-        ids = [scheduler.submit("hurried.spell", payload).id for _ in range(RUNS)]
+        ids = [scheduler.submit("hurried.spell", payload, flow=flow).id for _ in range(RUNS)]
         killed = dict[int, float]()
         for number in range(2):
             before = len(hurry.lines("begin"))
@@ -56,4 +58,5 @@ def test_no_more_jobs_run_at_once_than_the_cap_says_while_workers_are_killed(
         done = [scheduler.wait_for(each, timeout=PATIENCE).state for each in ids]
         assert Counter(done) == {RunState.SUCCEEDED: RUNS}, hurry.logs()
         assert most_at_once(hurry, killed) == CAP
-        assert Tenants(settings=hurry.settings).figures("default").permits["concurrent_runs"] <= CAP
+        if flow is None:
+            assert Tenants(settings=hurry.settings).figures("default").permits["concurrent_runs"] <= CAP

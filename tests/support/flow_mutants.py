@@ -92,6 +92,42 @@ FLOW_MUTANTS = (
         "    return cap if True else replace(",
     ),
     (
+        "a frozen job starts",
+        "state/tenants/permits.py",
+        "        if now < asked.paused_until:\n",
+        "        if False:\n",
+    ),
+    (
+        "the ticker sends for what is frozen",
+        "state/tenants/permits.py",
+        "free = 0 if now < self.paused_until else max(",
+        "free = max(",
+    ),
+    (
+        "an old freeze takes the place of a thaw",
+        "state/tenants/permits.py",
+        "        if cap.since < self.since:\n            return self\n",
+        "",
+    ),
+    (
+        "a thaw lets nobody go",
+        "owner/freeze.py",
+        "    change_cap(cap, lambda permits: permits.under(cap).enqueued(), services, clock, name=cap.id)\n",
+        "",
+    ),
+    (
+        "a freeze of the tenant takes that of a job away",
+        "owner/freeze.py",
+        "        parts=() if present is None else present.parts,\n",
+        "",
+    ),
+    (
+        "the later of two acts on a freeze takes the other away",
+        "stores/schedules.py",
+        "only_if=before if freeze.version else None",
+        "only_if=None",
+    ),
+    (
         "a submission forgets the flow of its job",
         "owner/job_terms.py",
         "            given = replace(given, flow=own.flow)\n",

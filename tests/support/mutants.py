@@ -154,7 +154,12 @@ SLOTS = (
     "tests/unit/worker/admission/test_concurrency.py",
     "tests/unit/fires/test_wait_queue.py",
 )
-FLOWS = ("tests/unit/worker/admission/test_flow.py", "tests/unit/worker/admission/test_flow_crashes.py")
+FLOWS = (
+    "tests/unit/state/test_permits.py",
+    "tests/unit/worker/admission/test_flow.py",
+    "tests/unit/worker/admission/test_frozen_parts.py",
+    "tests/unit/worker/admission/test_flow_crashes.py",
+)
 FORGED = ("tests/unit/worker/admission/test_forged_messages.py",)
 AHEAD = ("tests/unit/worker/test_ahead.py",)
 GRANTED = ("tests/unit/worker/admission/test_granted.py", "tests/unit/sdk/test_granted_jobs.py")

@@ -209,15 +209,49 @@ class Declaration:
 _FROZEN = "~tenant"  # not a valid name of a schedule
 
 
+class FrozenKind(StrEnum):
+    """What a part of a tenant's runs has in common."""
+
+    JOB = "job"
+    QUEUE = "queue"
+    KEY = "key"  # of a flow
+
+
+@value(kw_only=True)
+class FrozenPart:
+    """A stop of the starts of a job's, a queue's or a key's runs: they wait, and start at a rate when it has ended."""
+
+    kind: FrozenKind
+    value: str  # name of the job or queue; of a key, its digest
+    label: str  # for people
+    since: int  # UTC ms
+    until: int  # UTC ms at which it ends
+    per_minute: int  # starts of those that waited, after its end
+    rest_until: int  # UTC ms up to which they may start at that rate, and all others with them
+    reason: str | None = None
+    actor: str | None = None  # who set or ended it
+
+    @property
+    def name(self) -> tuple[FrozenKind, str]:
+        """What it stops."""
+        return self.kind, self.value
+
+
 @value(kw_only=True)
 class Freeze:
-    """A stop of all starts of a tenant, schedules and one-offs alike."""
+    """A stop of all starts of a tenant, schedules and one-offs alike; and of parts of them."""
 
     tenant: str
     until: int  # UTC ms at which it ends
     reason: str | None = None  # the owner's reason
     created_at: int = 0  # UTC ms
     actor: str | None = None  # who set or ended it
+    parts: tuple[FrozenPart, ...] = ()  # stops of some of its runs
+    version: int = 0  # raised by each change
+
+    def parts_at(self, now: int) -> tuple[FrozenPart, ...]:
+        """The parts that concern a run now: frozen, or on their way back."""
+        return tuple(part for part in self.parts if now < part.rest_until) if self.parts else ()
 
 
 def freeze_key(tenant: str) -> tuple[str, int]:

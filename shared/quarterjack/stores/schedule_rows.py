@@ -11,7 +11,17 @@ from typing import Any
 
 from quarterjack.domain.options import Options
 from quarterjack.domain.policies import Overrides
-from quarterjack.domain.schedule import ClosedBy, Definition, Freeze, Head, Revision, ScheduleState, freeze_key
+from quarterjack.domain.schedule import (
+    ClosedBy,
+    Definition,
+    Freeze,
+    FrozenKind,
+    FrozenPart,
+    Head,
+    Revision,
+    ScheduleState,
+    freeze_key,
+)
 from quarterjack.domain.tenants.profile import Governance
 from quarterjack.errors import NotFound, TooNew, Unavailable, Unreadable
 from quarterjack.stores.rows import readable, reads
@@ -117,6 +127,8 @@ def freeze_row(freeze: Freeze) -> Row:
         "reason": freeze.reason,
         "created_at": freeze.created_at,
         "actor": freeze.actor,
+        "parts": json.dumps([dict(vars(part)) for part in freeze.parts]) if freeze.parts else None,
+        "version": freeze.version or None,
     }
 
 
@@ -129,6 +141,22 @@ def freeze_of(row: Mapping[str, Any]) -> Freeze:
         reason=row.get("reason"),
         created_at=int(row["created_at"]),
         actor=row.get("actor"),
+        parts=tuple(_part(one) for one in json.loads(row.get("parts", "[]"))),
+        version=int(row.get("version", 0)),
+    )
+
+
+def _part(given: Mapping[str, Any]) -> FrozenPart:
+    return FrozenPart(
+        kind=FrozenKind(given["kind"]),
+        value=given["value"],
+        label=given["label"],
+        since=given["since"],
+        until=given["until"],
+        per_minute=given["per_minute"],
+        rest_until=given["rest_until"],
+        reason=given.get("reason"),
+        actor=given.get("actor"),
     )
 
 

@@ -235,10 +235,14 @@ class ScheduleStore:
         move = RowWrite(table=SCHEDULES, row=row, only_if=is_current)
         return transact(self._tables, "complete", [move], f"the end of {audit.target}", audit)
 
-    def freeze(self, freeze: Freeze, audit: AuditEntryRow) -> None:
-        """Put a tenant's freeze in place of the stored one, with the act's audit entry. One that has ended stands for none."""
-        write = RowWrite(table=REVISIONS, row=freeze_row(freeze))
-        transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", audit)
+    def freeze(self, freeze: Freeze, audit: AuditEntryRow) -> bool:
+        """Put a tenant's freeze in place of the version before it, with the act's audit entry; False if another one is stored.
+
+        Without a version whatever is stored is replaced.
+        """
+        before = Compare("version", "=", freeze.version - 1) if freeze.version > 1 else Absent("version")
+        write = RowWrite(table=REVISIONS, row=freeze_row(freeze), only_if=before if freeze.version else None)
+        return transact(self._tables, "freeze", [write], f"the freeze of {freeze.tenant}", audit)
 
 
 def _read(

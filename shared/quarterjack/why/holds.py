@@ -158,6 +158,8 @@ def in_wait_queue(facts: Facts) -> Iterator[Sentence]:
 
 
 def _in_queue_of_flow(cap: ConcurrencyCap, permits: CapPermits, now: int) -> Sentence:
+    if cap.since:
+        return _frozen_part(cap, now)
     flow, limits = permits.flow or cap.flow, list[str]()
     assert flow is not None
     if flow.at_a_time is not None:
@@ -168,6 +170,14 @@ def _in_queue_of_flow(cap: ConcurrencyCap, permits: CapPermits, now: int) -> Sen
     order = "by priority" if flow.order is FlowOrder.PRIORITY else "in the order in which they were due"
     text = f"It waits for a permit of its flow: {cap.label} has {'; and '.join(limits)}. Waiting runs start {order}."
     return Sentence(text=text, source=f"permits of {cap.id}", cause=Cause.CONCURRENCY)
+
+
+def _frozen_part(cap: ConcurrencyCap, now: int) -> Sentence:
+    rate = 0 if cap.flow is None else cap.flow.per_minute or 0
+    text = f"{cap.label[0].upper()}{cap.label[1:]} is frozen until {show(cap.paused_until)}: until then it waits."
+    if cap.paused_until <= now:
+        text = f"{cap.label[0].upper()}{cap.label[1:]} was frozen until {show(cap.paused_until)}: what waited starts, {rate:,} a minute."
+    return Sentence(text=text, source=f"permits of {cap.id}", cause=Cause.FREEZE)
 
 
 def may_have_been_suspended(governance: Governance | None, ready: int) -> bool:

@@ -23,6 +23,16 @@ def test_frozen_and_thawed(said: Say) -> None:
     assert said("frozen").out == "not frozen\n"
 
 
+def test_of_a_job_alone(said: Say) -> None:
+    frozen = said("freeze", END, "--job", "orders.sync", "--yes").out
+    assert frozen.startswith("job orders.sync: frozen until ")
+    assert frozen.endswith("; 0 runs wait\n")
+    assert said("--json", "frozen").json[0]["parts"][0]["part"] == "job orders.sync"
+    assert said("thaw", "--job", "orders.sync", "--per-minute", "60").out == "0 runs start, 60 a minute\n"
+    assert said("frozen").out == "not frozen\n"
+    assert "nothing of tenant 'default' is frozen by this name" in said("thaw", "--job", "other").err
+
+
 def test_it_asks_first(said: Say) -> None:
     refused = said("freeze", END)
     assert refused.code == 8

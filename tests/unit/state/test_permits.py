@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from quarterjack import Flow
 from quarterjack.domain.tenants.limits import TenantLimits
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance, TenantProfile
 from quarterjack.state.lease import LEASE, SKEW
@@ -72,6 +73,15 @@ def test_what_is_given_back_is_free_at_once() -> None:
     assert permits.kept("w", 0).held == {}
     assert permits.kept("another", 0) is permits
     assert permits.kept("w", 9).held == {"w": (2, NOW + HELD)}, "nobody gets more by giving back"
+
+
+def test_the_permit_of_a_flow_outlives_its_lease_by_the_difference_of_clocks() -> None:
+    cap = ConcurrencyCap(tenant="acme", job="d", most=1, flow=Flow(at_a_time=1))
+    permits, got = CapPermits().claimed(cap, [("a", False)], NOW)
+    assert (got, permits.sent) == ({"a"}, {"a": NOW + HELD})
+    assert permits.current(NOW + HELD + SKEW).sent == permits.sent
+    assert permits.current(NOW + HELD + SKEW + 1).sent == {}
+    assert permits.kept_for(["a"], NOW - SKEW).sent == permits.sent, "a slow clock takes nothing away"
 
 
 def test_nobody_passes_those_who_wait() -> None:

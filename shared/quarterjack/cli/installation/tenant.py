@@ -43,6 +43,14 @@ _KEYS = (
 )
 
 
+PartJob = Annotated[str | None, typer.Option("--job", help="Only runs of this job.")]
+PartQueue = Annotated[str | None, typer.Option("--queue", help="Only runs in this queue.")]
+PartFlow = Annotated[str | None, typer.Option("--flow", help="Name of the flow that --key is of.")]
+PartKey = Annotated[
+    str | None, typer.Option("--key", help="Only runs with this key of the flow of --job, or of --flow.")
+]
+
+
 def freeze(
     shell: Shell,
     until: Annotated[
@@ -50,23 +58,50 @@ def freeze(
     ],
     reason: Reason = None,
     *,
+    job: PartJob = None,
+    queue: PartQueue = None,
+    flow: PartFlow = None,
+    key: PartKey = None,
     yes: Yes = False,
 ) -> None:
-    """Start no run of the tenant until a time. Running attempts continue; due runs start afterwards."""
-    shell.confirm(f"Stop all starts of tenant {shell.settings.tenant} until {text_of(until)}", yes=yes)
-    shell.scheduler.freeze(until, reason=reason)
+    """Start no run of the tenant, or of a job, queue or key, until a time. Running attempts continue; due runs start afterwards."""
+    part = {"job": job, "queue": queue, "flow": flow, "key": key}
+    named = ", ".join(f"{name} {value}" for name, value in part.items() if value is not None)
+    of = f"of {named} of" if named else "of"
+    shell.confirm(f"Stop all starts {of} tenant {shell.settings.tenant} until {text_of(until)}", yes=yes)
+    shell.scheduler.freeze(until, reason=reason, **part)
     frozen(shell)
 
 
-def thaw(shell: Shell) -> None:
-    """End the freeze now: runs that it delayed start within five minutes."""
-    shell.scheduler.thaw()
-    _print_freeze(shell, None)
+def thaw(
+    shell: Shell,
+    *,
+    job: PartJob = None,
+    queue: PartQueue = None,
+    flow: PartFlow = None,
+    key: PartKey = None,
+    per_minute: Annotated[
+        int, typer.Option(help="Starts a minute of the runs of a job, queue or key that waited.")
+    ] = 6_000,
+) -> None:
+    """End the freeze now: runs of the tenant start within five minutes, those of a job, queue or key at a rate."""
+    waiting = shell.scheduler.thaw(job=job, queue=queue, flow=flow, key=key, per_minute=per_minute)
+    if (job, queue, flow, key) == (None,) * 4:
+        _print_freeze(shell, None)
+    else:
+        shell.answer({"waiting": waiting}, f"{waiting:,} runs start, {per_minute:,} a minute")
 
 
 def frozen(shell: Shell) -> None:
-    """Print whether the tenant is frozen, and until when."""
-    _print_freeze(shell, shell.scheduler.frozen())
+    """Print whether the tenant, or a job, queue or key of it, is frozen, and until when."""
+    holds = shell.scheduler.holds()
+    until = None if holds.freeze is None else holds.freeze.until
+    texts = (
+        [] if until is None and holds.parts else ["not frozen" if until is None else f"frozen until {text_of(until)}"]
+    )
+    texts += [f"{one.part}: frozen until {text_of(one.until)}; {one.waiting:,} runs wait" for one in holds.parts]
+    parts = {"parts": [values(one) for one in holds.parts]} if holds.parts else {}
+    shell.answer({"frozen_until": until} | parts, "\n".join(texts))
 
 
 def _print_freeze(shell: Shell, until: datetime | None) -> None:

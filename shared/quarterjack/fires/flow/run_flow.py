@@ -1,13 +1,24 @@
-"""The flow of a run, by its row and the revision that defines it."""
+"""The flow of a run, and all its caps, by its row and the revision that defines it."""
 
 from __future__ import annotations
 
 from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import freeze_key
 from quarterjack.errors import NotFound
 from quarterjack.fires.context import find_revision
-from quarterjack.ports.services import Services
+from quarterjack.ports.services import Clock, Services
 from quarterjack.state.run_spec import RunSpec, of_one_off, of_schedule
-from quarterjack.state.tenants.caps import ConcurrencyCap, flow_cap
+from quarterjack.state.tenants.caps import ConcurrencyCap, caps_of, flow_cap, frozen_caps
+
+
+def caps_of_run(run: RunRow, services: Services, clock: Clock) -> tuple[ConcurrencyCap, ...]:
+    """The caps of a run: by profiles, by its flow, and of what is frozen of its tenant. Raises Unavailable."""
+    tenant, now, key = run.ref.tenant, clock(), freeze_key(run.ref.tenant)
+    caps, flow = caps_of(services.tenants.governance(tenant, now), run.job), flow_of_run(run, services)
+    caps = caps if flow is None else (*caps, flow)
+    frozen = services.schedules.revisions([key]).frozen.get(tenant)
+    parts, spec = () if frozen is None else frozen.parts_at(now), _spec(run, services)
+    return caps if not parts or spec is None else (*caps, *frozen_caps(parts, spec, caps, tenant))
 
 
 def flow_of_run(run: RunRow, services: Services) -> ConcurrencyCap | None:

@@ -24,9 +24,9 @@ from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, outgoing
 from quarterjack.fires.context import FAR, FireContext, Handled, MessageCounts, TickCounts, next_look
 from quarterjack.fires.flow.next_runs import QueueEntry, next_runs
-from quarterjack.fires.flow.run_flow import flow_of_run
+from quarterjack.fires.flow.run_flow import caps_of_run
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.tenants.caps import ALL, ConcurrencyCap, cap_named, caps_of, flow_named, governed_by, is_of_flow
+from quarterjack.state.tenants.caps import ALL, ConcurrencyCap, cap_named, flow_named, governed_by, is_of_flow
 from quarterjack.state.tenants.permits import CapPermits, SharedPermits, parse_permits
 from quarterjack.stores.records import Record
 from quarterjack.values import replace
@@ -188,10 +188,7 @@ def wait_queue_of(
     waits: Callable[[ConcurrencyCap, RunRow, Services], bool] = is_queued,
 ) -> ConcurrencyCap | None:
     """The cap in whose wait queue a run ``waits``; its message comes when there is a permit. Raises Unavailable, Unreadable."""
-    governance = services.tenants.governance(run.ref.tenant, clock())
-    caps = caps_of(governance, run.job)
-    flow = flow_of_run(run, services)
-    return next((cap for cap in (*caps, *([flow] if flow else [])) if waits(cap, run, services)), None)
+    return next((cap for cap in caps_of_run(run, services, clock) if waits(cap, run, services)), None)
 
 
 # The ticker.

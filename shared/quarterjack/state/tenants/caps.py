@@ -7,13 +7,17 @@ the policy ``flow``     of a job, a schedule or a submission       one record fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.policies import Priority
 from quarterjack.domain.policies.flow import MOST_AT_A_TIME, Flow, FlowOrder, flow_digest, flow_label
+from quarterjack.domain.queue import DEFAULT_QUEUE
+from quarterjack.domain.schedule import FrozenKind, FrozenPart
 from quarterjack.domain.tenants.limits import NO_LIMITS
 from quarterjack.domain.tenants.profile import INSTALLATION, Governance
+from quarterjack.state.run_spec import RunSpec
 
 FLOW = "~flow"  # the records of flows lie under owners that begin so, which spreads them over the table
 ALL = "*"  # stands for all jobs of a tenant; in no job's name
@@ -32,6 +36,8 @@ class ConcurrencyCap:
     strict: bool = False  # whether runs wait while its permits cannot be read or written
     flow: Flow | None = None  # a flow's
     label: str = ""  # of a flow's key, for people
+    paused_until: int = 0  # of a part that is frozen: UTC ms up to which none of its runs starts
+    since: int = 0  # the same: UTC ms of the act that says so
 
     @property
     def owner(self) -> str:
@@ -100,6 +106,31 @@ def flow_cap(tenant: str, job: str, flow: Flow, payload: str | None) -> Concurre
     label = flow_label(flow, job, key)
     digest = flow_digest(flow, job, key)
     return ConcurrencyCap(tenant=tenant, job=digest, most=flow.at_a_time, strict=flow.strict, flow=flow, label=label)
+
+
+def frozen_cap(tenant: str, part: FrozenPart) -> ConcurrencyCap:
+    """The cap of a part of a tenant's runs that is frozen, or starts at a rate since it no longer is."""
+    flow = Flow(name=f"frozen:{part.kind}", per_minute=part.per_minute, strict=True)
+    digest = flow_digest(flow, "", part.value)
+    return ConcurrencyCap(
+        tenant=tenant,
+        job=digest,
+        most=None,
+        strict=True,
+        flow=flow,
+        label=part.label,
+        paused_until=part.until,
+        since=part.since,
+    )
+
+
+def frozen_caps(
+    parts: Iterable[FrozenPart], spec: RunSpec, caps: Iterable[ConcurrencyCap], tenant: str
+) -> Iterator[ConcurrencyCap]:
+    """The caps of the parts that a run belongs to, by what it executes and by its other caps."""
+    values = {FrozenKind.JOB: {spec.job}, FrozenKind.QUEUE: {spec.queue or DEFAULT_QUEUE}}
+    values[FrozenKind.KEY] = {cap.job for cap in caps if cap.flow is not None}
+    return (frozen_cap(tenant, part) for part in parts if part.value in values[part.kind])
 
 
 def flow_named(identity: str) -> ConcurrencyCap:

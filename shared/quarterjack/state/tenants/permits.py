@@ -46,6 +46,8 @@ class CapPermits:
         None  # of a flow's key: its terms as they were asked for last; then ``sent`` has the runs with a lease as well
     )
     label: str = ""  # of a flow's key, for people
+    paused_until: int = 0  # of a part that is frozen: UTC ms up to which none of its runs starts
+    since: int = 0  # the same: UTC ms of the act that said so
     slot: int = 0  # of a flow with ``per_minute``: UTC ms of the next start without a burst
 
     def used(self) -> int:
@@ -79,29 +81,37 @@ class CapPermits:
 
     def claimed(self, cap: ConcurrencyCap, runs: Sequence[tuple[str, bool]], now: int) -> tuple[CapPermits, set[str]]:
         """After runs of a flow asked, by id and whether each was queued; and which got a permit. The order is that of ``taken``."""
-        assert cap.flow is not None
+        asked = self.under(cap)
+        if now < asked.paused_until:
+            return asked, set()
+        assert asked.flow is not None
         expected = {run for run, _ in runs if run in self.sent}
         late = [run for run, was_queued in runs if was_queued and run not in expected]
         new = [run for run, was_queued in runs if not was_queued and run not in expected and not self.has_queue]
         others = {run: until for run, until in self.sent.items() if run not in expected}
         free = len(runs) if cap.most is None else max(cap.most - len(self.sent), 0)
-        starts, slot = starts_of(cap.flow, self.slot, now, now, min(free, len(late) + len(new)))
+        starts, slot = starts_of(asked.flow, self.slot, now, now, min(free, len(late) + len(new)))
         got = expected | {*[*late, *new][: len(starts)]}
         own = {run: max(self.sent.get(run, 0), now + HELD) for run in got} if cap.most is not None else {}
-        after = replace(self, sent=others | own, flow=cap.flow, label=cap.label, slot=slot)
-        return after, got
+        return replace(asked, sent=others | own, slot=slot), got
+
+    def under(self, cap: ConcurrencyCap) -> CapPermits:
+        """With the terms of a flow as a run asks by them; those of an earlier act say nothing more."""
+        if cap.since < self.since:
+            return self
+        return replace(self, flow=cap.flow, label=cap.label, paused_until=cap.paused_until, since=cap.since)
 
     def reserved(self, cap: ConcurrencyCap, runs: Sequence[str], now: int) -> tuple[CapPermits, set[str]]:
         """After permits of a flow were taken for runs whose messages are sent next; and which got one. Nobody passes those who wait."""
-        assert cap.flow is not None
+        asked = self.under(cap)
+        assert asked.flow is not None
         expected = {run for run in runs if run in self.sent}
         new = [] if self.has_queue else [run for run in runs if run not in expected]
         free = MOST_SENT if cap.most is None else cap.most
         free = max(min(free, MOST_SENT) - len(self.sent), 0)
-        starts, slot = starts_of(cap.flow, self.slot, now, now, min(free, len(new)))
+        starts, slot = starts_of(asked.flow, self.slot, now, now, min(free, len(new)))
         got = {run: start + SENT for run, start in zip(new, starts, strict=False)}
-        after = replace(self, sent={**self.sent, **got}, flow=cap.flow, label=cap.label, slot=slot)
-        return after, expected | got.keys()
+        return replace(asked, sent={**self.sent, **got}, slot=slot), expected | got.keys()
 
     def kept_for(self, runs: Iterable[str], now: int) -> CapPermits:
         """After the worker of runs of a flow renewed the permits that they have."""
@@ -136,7 +146,7 @@ class CapPermits:
     def room(self, most: int | None, now: int) -> int:
         """For how many queued runs a message may be sent."""
         free = MOST_SENT if most is None else most - self.used()
-        free = max(min(free, MOST_SENT - len(self.sent)), 0)
+        free = 0 if now < self.paused_until else max(min(free, MOST_SENT - len(self.sent)), 0)
         return free if self.flow is None else len(starts_of(self.flow, self.slot, now, now + AHEAD, free)[0])
 
     def fed(self, runs: Sequence[str], now: int, *, has_queue: bool) -> CapPermits:
@@ -252,7 +262,8 @@ class SharedPermits:
 
 def _flow_body(permits: CapPermits) -> dict[str, Any]:
     assert permits.flow is not None
-    return {"flow": permits.flow.as_dict(), "label": permits.label, "slot": permits.slot}
+    body = {"flow": permits.flow.as_dict(), "label": permits.label, "slot": permits.slot}
+    return body | ({"paused": [permits.paused_until, permits.since]} if permits.since else {})
 
 
 def parse_permits(body: Mapping[str, Any]) -> SharedPermits:
@@ -276,4 +287,11 @@ def parse_permits(body: Mapping[str, Any]) -> SharedPermits:
 def _parse_flow(given: Mapping[str, Any] | None) -> dict[str, Any]:
     if given is None:
         return {}
-    return {"flow": parse_flow(given["flow"]), "label": str(given["label"]), "slot": int(given["slot"])}
+    paused_until, since = map(int, given.get("paused", (0, 0)))
+    return {
+        "flow": parse_flow(given["flow"]),
+        "label": str(given["label"]),
+        "slot": int(given["slot"]),
+        "paused_until": paused_until,
+        "since": since,
+    }

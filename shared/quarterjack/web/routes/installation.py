@@ -66,6 +66,20 @@ class FreezeRequest(ApiBody):
 
     until: Moment = Field(description="at most 400 days ahead", json_schema_extra=_soon)
     reason: str | None = None
+    job: str | None = Field(None, pattern=NAME, description="only the runs of this job")
+    queue: str | None = Field(None, pattern=QUEUE, description="only the runs in this queue")
+    flow: str | None = Field(None, pattern=NAME, description="with key: the name of the flow")
+    key: str | None = Field(None, description="with job or flow: only the runs with this key of the flow")
+
+
+class ThawQuery(ApiQuery):
+    """What is not frozen any more."""
+
+    job: str | None = Field(None, pattern=NAME, description="the runs of this job")
+    queue: str | None = Field(None, pattern=QUEUE, description="the runs in this queue")
+    flow: str | None = Field(None, pattern=NAME, description="with key: the name of the flow")
+    key: str | None = Field(None, description="with job or flow: the runs with this key of the flow")
+    per_minute: int = Field(6_000, ge=1, le=6_000, description="starts of those that waited")
 
 
 class RetireRequest(ApiBody):
@@ -166,13 +180,13 @@ def get_freeze(call: Call) -> Response:
 
 @router.put("/freeze", responses=answers(views.Frozen))
 def freeze(call: Call, body: FreezeRequest) -> Response:
-    """Start no run of this tenant before a time. Running attempts continue; runs that become due start afterwards."""
-    call.scheduler.freeze(body.until, reason=body.reason)
+    """Start no run of this tenant, or of a part of it, before a time. Running attempts continue; due runs start afterwards."""
+    call.scheduler.freeze(body.until, reason=body.reason, job=body.job, queue=body.queue, flow=body.flow, key=body.key)
     return call.answer({"until": body.until.astimezone(UTC)})
 
 
 @router.delete("/freeze", status_code=204, response_class=Response)
-def thaw(call: Call) -> Response:
-    """End the freeze now, if there is one."""
-    call.scheduler.thaw()
+def thaw(call: Call, query: Annotated[ThawQuery, InQuery()]) -> Response:
+    """End the freeze of the tenant, or of a part of it, now."""
+    call.scheduler.thaw(job=query.job, queue=query.queue, flow=query.flow, key=query.key, per_minute=query.per_minute)
     return Response(status_code=204)

@@ -18,7 +18,7 @@ from quarterjack.domain.times import SECOND
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.flow.wait_queue import change_cap, enqueue
 from quarterjack.state.lease import SKEW, lease_end
-from quarterjack.state.tenants.caps import ConcurrencyCap, PermitHold, caps_of, flow_cap
+from quarterjack.state.tenants.caps import ConcurrencyCap, PermitHold, caps_of, flow_cap, frozen_caps
 from quarterjack.state.tenants.permits import CapPermits, PermitRequest
 from quarterjack.values import replace
 from quarterjack.worker.admission.full import make_room, skip_full
@@ -43,6 +43,9 @@ def hold_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Ready
         caps = caps_of(each.governance, each.spec.job)
         if each.policies.flow is not None:
             caps = (*caps, flow_cap(each.governance.tenant, each.spec.job, each.policies.flow, each.payload))
+        frozen = each.received.definition.batch.frozen.get(each.message.run.tenant)
+        if frozen is not None and (parts := frozen.parts_at(worker.clock())):
+            caps = (*caps, *frozen_caps(parts, each.spec, caps, each.governance.tenant))
         if not caps:
             continue
         for record in dict.fromkeys(cap.record for cap in caps):

@@ -304,8 +304,27 @@ def test_the_flow_of_a_job_is_that_of_its_submissions_and_schedules() -> None:
         world.scheduler.submit("limited", {"customer": "ada"})
     world.take_all(hand[0])
     assert (world.live(), world.waiting()) == (1, 2)
+    assert all('"flow"' in (run.overrides or "") for run in world.memory.runs(None)), "who looks at the run finds it"
     (cap,) = {flow_cap("acme", "limited", Flow(key="customer", at_a_time=1), '{"customer": "ada"}')}
     assert len(world.permits(cap).sent) == 1
+
+
+def test_a_submission_does_not_pass_those_who_wait_though_a_permit_is_free() -> None:
+    world, flow = scene(), Flow(key="customer", at_a_time=1)
+    dead, other = world.hand("dead"), world.hand("other")
+    first, waits = submit(world, flow, 2, customer="ada")
+    world.take_all(dead[0])
+    world.wait(140)
+    late = submit(world, flow, 1, customer="ada")
+    assert str(late[0]) not in [str(message.run) for message in world.memory.messages()]
+    order = list[str]()
+    for _ in range(6):
+        world.take_all(other[0])
+        order += [str(each.run.ref) for each, _ in other[1].going]
+        other[1].end(9)
+        world.wait(60)
+    assert order.index(waits) < order.index(late[0])
+    assert first in order
 
 
 def test_the_ticker_sends_for_who_waits_when_nobody_else_does() -> None:
