@@ -19,7 +19,6 @@ from quarterjack.errors import Conflict, NotFound, Unavailable
 from quarterjack.fires.audit_entry import actor_of, audit_entry
 from quarterjack.fires.context import FAR, FireContext, next_look
 from quarterjack.ports.services import Clock, Services
-from quarterjack.state.tenants.caps import ConcurrencyCap, frozen_cap
 from quarterjack.values import replace
 
 _TRIES = 5  # writes that other acts may win
@@ -76,14 +75,15 @@ def thaw_part(tenant: str, name: tuple[FrozenKind, str], per_minute: int, contex
 
     Raises NotFound (it is not frozen), Conflict, Unavailable.
     """
-    from quarterjack.fires.flow.wait_queue import change_cap, put_queue_timer  # noqa: PLC0415 (who thaws nothing does not load it)
+    from quarterjack.fires.flow.wait_queue import change_cap, put_queue_timer  # noqa: PLC0415 (who thaws nothing loads neither)
+    from quarterjack.state.tenants.caps import frozen_cap  # noqa: PLC0415
 
     services, clock = context.services, context.clock
     present = _stored(tenant, context)
     found = None if present is None else next((one for one in present.parts_at(clock()) if one.name == name), None)
     if found is None:
         raise NotFound(f"nothing of tenant {tenant!r} is frozen by this name; see holds()")
-    waiting, now = count_waiting(frozen_cap(tenant, found), services), clock()
+    waiting, now = count_waiting(tenant, found, services), clock()
     rest = now + math.ceil(waiting * MINUTE / per_minute * 1.25) + _REST
     ended = replace(found, since=now, until=now, per_minute=per_minute, rest_until=rest)
     detail = {"part": found.label, "per_minute": per_minute}
@@ -94,11 +94,13 @@ def thaw_part(tenant: str, name: tuple[FrozenKind, str], per_minute: int, contex
     return waiting
 
 
-def count_waiting(cap: ConcurrencyCap, services: Services) -> int:
-    """How many runs wait in a cap's wait queue, up to 100,000. Raises Unavailable."""
-    number, after = 0, None
+def count_waiting(tenant: str, part: FrozenPart, services: Services) -> int:
+    """How many runs of a part wait, up to 100,000. Raises Unavailable."""
+    from quarterjack.state.tenants.caps import frozen_cap  # noqa: PLC0415 (where nothing is frozen it is not loaded)
+
+    queue, number, after = frozen_cap(tenant, part).wait_queue, 0, None
     for _ in range(_PAGES):
-        page = services.agenda.due(cap.wait_queue, upto=FAR, after=after, limit=_PAGE)
+        page = services.agenda.due(queue, upto=FAR, after=after, limit=_PAGE)
         number, after = number + len(page.entries), page.last
         if after is None:
             break

@@ -16,7 +16,6 @@ from quarterjack.errors import InvalidInput
 from quarterjack.owner import freeze as freezing
 from quarterjack.owner.freeze import read_freeze
 from quarterjack.sdk.base import SchedulerBase
-from quarterjack.state.tenants.caps import frozen_cap
 
 LONGEST_FREEZE = 400  # days; to stop schedules for longer, pause or delete them
 
@@ -136,7 +135,7 @@ class FreezeMethods(SchedulerBase):
 
     def _view_of(self, part: FrozenPart) -> FrozenPartView | None:
         """None: it is over, and nobody waits."""
-        waiting = freezing.count_waiting(frozen_cap(self.tenant, part), self.session.services)
+        waiting = freezing.count_waiting(self.tenant, part, self.session.services)
         if part.until <= self.session.clock() and not waiting:
             return None
         return FrozenPartView(
