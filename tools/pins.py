@@ -96,9 +96,16 @@ def needed(names: Iterable[str], known: dict[str, Pin]) -> list[Pin]:
     return [known[name] for name in sorted(found)]
 
 
+def version() -> str:
+    """That of this package, read without importing it: it may not be installed yet."""
+    text = (ROOT / "shared" / "quarterjack" / "version.py").read_text(encoding="utf-8")
+    (found,) = re.findall(r'^VERSION = "(.+)"$', text, re.MULTILINE)
+    return str(found)
+
+
 def sbom(found: Iterable[Pin], project: dict[str, Any]) -> dict[str, Any]:
     """A document of CycloneDX. Without a time and a serial number: the same input gives the same bytes."""
-    own = {"type": "library", "name": "quarterjack", "version": project["version"], "bom-ref": "quarterjack"}
+    own = {"type": "library", "name": "quarterjack", "version": version(), "bom-ref": "quarterjack"}
     own["licenses"] = [{"expression": project["license"]}]
     listed = list(found)
     names = {pin.name for pin in listed}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quarterjack.version import VERSION
 
 from tools.pins import Pin, direct, main, needed, normal, pins, sbom
 
@@ -53,6 +54,7 @@ def test_the_bill_of_materials(known: dict[str, Pin]) -> None:
     document = sbom(found, PROJECT)
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     assert document["metadata"]["component"]["licenses"] == [{"expression": "Apache-2.0"}]
+    assert document["metadata"]["component"]["version"] == VERSION
     components = {one["name"]: one for one in document["components"]}
     assert components["boto3"]["purl"] == f"pkg:pypi/boto3@{known['boto3'].version}"
     assert {one["hashes"][0]["content"] for one in components["boto3"]["externalReferences"]} == set(
