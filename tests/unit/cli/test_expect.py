@@ -14,7 +14,17 @@ from tests.support.scenes.world import World
 
 SEARCHES = {
     *("schedules list", "schedules bulk", "schedules backfill", "backfills list", "backfills runs"),
-    *("runs list", "runs cancel", "runs logs", "dead list", "dead redrive", "dead purge", "stats", "archive read"),
+    *(
+        "runs list",
+        "runs bulk",
+        "runs cancel",
+        "runs logs",
+        "dead list",
+        "dead redrive",
+        "dead purge",
+        "stats",
+        "archive read",
+    ),
     "resend",
     *(
         "queues list",
