@@ -105,7 +105,7 @@ def version() -> str:
 
 def sbom(found: Iterable[Pin], project: dict[str, Any]) -> dict[str, Any]:
     """A document of CycloneDX. Without a time and a serial number: the same input gives the same bytes."""
-    own = {"type": "library", "name": "quarterjack", "version": version(), "bom-ref": "quarterjack"}
+    own: dict[str, Any] = {"type": "library", "name": "quarterjack", "version": version(), "bom-ref": "quarterjack"}
     own["licenses"] = [{"expression": project["license"]}]
     listed = list(found)
     names = {pin.name for pin in listed}
