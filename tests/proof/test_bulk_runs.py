@@ -30,7 +30,9 @@ class Hurry:
 def test_each_of_100_000_runs_once_although_the_process_dies_three_times(action: str) -> None:
     world = World()
     for part in range(MANY // PART):
-        items = [Submission("works", delay=86_400, tags={"customer": str(n % 10)}) for n in range(PART)]
+        items = [
+            Submission("works", delay=86_400 + part * PART + n, tags={"customer": str(n % 10)}) for n in range(PART)
+        ]
         world.owner.submit_all(items, idempotency_key=f"part-{part}")
         world.catch_up()
     told: list[int] = []
