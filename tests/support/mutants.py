@@ -456,7 +456,7 @@ MUTANTS = (
     Mutant(
         "delete before its messages are accepted",
         "fires/chain.py",
-        "finished = [each for each in planned if all(claim.ref in made.done for claim in each.claims)]",
+        "finished = [each for each in planned if all(claim.ref in done for claim in each.claims)]",
         "finished = list(planned)",
     ),
     Mutant(

@@ -145,9 +145,9 @@ def after_failure(head: Head, dead: DeadRunRow, *, success: int | None, most: in
 
 
 def _failed(head: Head, dead: DeadRunRow, most: int | None) -> IncidentDecision:
-    """Count one more failure. A failure that is older than the last, of an incident that is over, changes nothing."""
+    """Count one more failure. One that is no later than the last failure of an incident that is over changes nothing."""
     known = head.failed_at or 0
-    if dead.ended_at < known and head.failing == 0:
+    if dead.ended_at <= known and head.failing == 0:
         return IncidentDecision(head)
     after = replace(head, failing=head.failing + 1)
     if dead.ended_at >= known:

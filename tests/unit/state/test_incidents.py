@@ -92,6 +92,12 @@ def test_two_failures_without_a_success_are_two_in_any_order() -> None:
     assert (both.failing, both.failed_at, told) == (2, NOON + 10, [])
 
 
+def test_a_failure_of_the_same_instant_as_one_of_an_incident_that_is_over_begins_none_with_its_id() -> None:
+    begun, _ = failed(HEAD, NOON)
+    over = after_success(begun, NOON + 5).head
+    assert failed(over, NOON, success=NOON + 9) == (over, [])
+
+
 def test_what_is_older_than_a_resume_is_not_counted_again() -> None:
     late = resumed(failed(HEAD, NOON)[0])
     assert failed(late, NOON - 5) == (late, [])
