@@ -8,7 +8,18 @@ from typing import Annotated, Any, cast
 import typer
 
 from quarterjack.cli.moments import fire
-from quarterjack.cli.parameters import Cursor, ExpectedRevision, Key, Limit, Payload, RunId, matching, payload_of
+from quarterjack.cli.parameters import (
+    Cursor,
+    ExpectedRevision,
+    Key,
+    Limit,
+    Payload,
+    RunId,
+    RunTags,
+    matching,
+    payload_of,
+    tags_given,
+)
 from quarterjack.cli.schedules.showing import LISTED, TASKS
 from quarterjack.cli.shell import Shell, print_json, text_of, values
 from quarterjack.cli.tables import Column
@@ -109,12 +120,13 @@ def run(
     priority: Annotated[
         str | None, typer.Option(help="Priority instead of the pipeline's: high, normal or low.")
     ] = None,
+    tags: RunTags = None,
     key: Key = None,
     expected_revision: ExpectedRevision = None,
 ) -> None:
     """Run a pipeline now, independent of its expression."""
     name = _read(shell, pipeline).name
-    given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload)}
+    given = {"idempotency_key": key, "expected_revision": expected_revision, **payload_of(payload), **tags_given(tags)}
     started = shell.scheduler.trigger(name, priority=cast(Any, priority), **given)
     _show_begun(shell, started)
 
