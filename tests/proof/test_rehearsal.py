@@ -71,10 +71,10 @@ def cloud(folder: Path, environ: dict[str, str]) -> Iterator[None]:
 def test_the_stack_of_ones_own_jobs_is_deployed_as_the_page_says(
     folder: Path, environ: dict[str, str], cloud: None
 ) -> None:
-    *deployed, _ = commands()[1:]
-    assert deployed[0].startswith("eval")
+    deployed, resent = commands()[1:4], commands()[-1]
+    assert [line.split()[0] for line in deployed] == ["eval", "cdk", "cdk"]
     typed = "\n".join(
-        ["set -e", *deployed, f"{sys.executable} -c 'import json, os; print(json.dumps(dict(os.environ)))'"]
+        ["set -e", *deployed, resent, f"{sys.executable} -c 'import json, os; print(json.dumps(dict(os.environ)))'"]
     )
     done = subprocess.run(["bash", "-c", typed], cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
