@@ -15,7 +15,7 @@ from quarterjack.fires.flow.wait_queue import read_permits
 from quarterjack.state.tenants.caps import ConcurrencyCap
 from quarterjack.state.tenants.permits import CapPermits
 from quarterjack.testing import Hook
-from quarterjack.worker.context import WorkerContext
+from quarterjack.worker.context import CrashQuarantine, WorkerContext
 from quarterjack.worker.delivery.receive import partition_batch, receive
 from quarterjack.worker.delivery.visibility import HIDDEN
 from quarterjack.worker.pipeline import run_batch, settle
@@ -24,6 +24,13 @@ from quarterjack.worker.stages import AttemptResult, EndedRun, LeasedRun, Return
 from tests.support.scenes.world import World
 
 ACME = ConcurrencyCap(tenant="acme", job="*", most=None)
+
+
+class Unguarded(CrashQuarantine):
+    """Lets suspects in together: it would hold them up for half a second of real time each."""
+
+    def enter(self, suspect: object, crashes: int) -> bool:
+        return True
 
 
 @dataclass
@@ -62,6 +69,7 @@ class Capped(World):
         worker = self.worker(hook, name=name)
         jobs = Lasting()
         object.__setattr__(worker, "executor", jobs)
+        object.__setattr__(worker, "quarantine", Unguarded())
         return worker, jobs
 
     def take(self, worker: WorkerContext, most: int = 10) -> int:

@@ -11,7 +11,7 @@ import pytest
 from quarterjack import Flow, Submission
 from quarterjack.domain.run import RunState
 from quarterjack.domain.times import MINUTE, SECOND
-from quarterjack.worker.context import CrashQuarantine, WorkerContext
+from quarterjack.worker.context import WorkerContext
 from quarterjack.worker.execution.settle import release_run
 
 from tests.support.scenes.capped import Capped, Lasting
@@ -22,13 +22,6 @@ STALL = 100 * SECOND
 KINDS = ("kill", "stall", "stop")
 EACH = 5  # runs of a key
 FLOW = Flow(key="customer", at_a_time=MOST, strict=True)
-
-
-class Unguarded(CrashQuarantine):
-    """Lets suspects in together: it would hold them up for half a second of real time each."""
-
-    def enter(self, suspect: object, crashes: int) -> bool:
-        return True
 
 
 @dataclass
@@ -53,9 +46,7 @@ class Backlog:
         self.kinds: list[str] = []
 
     def _hand(self, name: str) -> tuple[WorkerContext, Lasting]:
-        worker, jobs = self.world.hand(name, self.counted)
-        object.__setattr__(worker, "quarantine", Unguarded())
-        return worker, jobs
+        return self.world.hand(name, self.counted)
 
     def submit(self) -> None:
         owner = self.world.owner(self.counted)
