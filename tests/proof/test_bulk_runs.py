@@ -26,8 +26,7 @@ class Hurry:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("action", ["cancel", "hasten"])
-def test_each_of_100_000_runs_once_although_the_process_dies_three_times(action: str) -> None:
+def test_each_of_100_000_runs_once_although_the_process_dies_three_times() -> None:
     world = World()
     for part in range(MANY // PART):
         items = [
@@ -42,7 +41,7 @@ def test_each_of_100_000_runs_once_although_the_process_dies_three_times(action:
 
     def act(owner: Scheduler) -> int:
         return owner.bulk_runs(
-            action,  # type: ignore[arg-type]
+            "cancel",
             tag="customer",
             state="QUEUED",
             client_token="t",
@@ -58,8 +57,4 @@ def test_each_of_100_000_runs_once_although_the_process_dies_three_times(action:
         world.catch_up()
     assert act(world.owner) == MANY
     assert max(told) == MANY
-    runs = world.memory.runs()
-    if action == "cancel":
-        assert Counter(run.state for run in runs) == {RunState.CANCELLED: MANY}
-    else:
-        assert Counter(run.revision for run in runs) == {1: MANY}
+    assert Counter(run.state for run in world.memory.runs()) == {RunState.CANCELLED: MANY}
