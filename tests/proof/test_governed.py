@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ import quarterjack.stores.tenants.usage
 import quarterjack.worker.admission.admit
 import quarterjack.worker.admission.concurrency
 import quarterjack.worker.pipeline
+from quarterjack.fires.flow.next_runs import QueueEntry
+from quarterjack.ports.services import Services
 from quarterjack.state.tenants.breaker import Breaker
 from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
 from quarterjack.state.tenants.permits import CapPermits
@@ -75,6 +78,13 @@ def _grants_to_anybody(self: CapPermits, process: str, own: int, runs: Any, most
 _TAKEN, _FED = CapPermits.taken, CapPermits.fed
 Patch = tuple[Any, str, Any]
 
+
+def _removed(going: Sequence[QueueEntry], starts: object, services: Services, clock: object) -> int:
+    """The entries of runs go, and no message is sent."""
+    services.agenda.remove([entry for entry, _ in going])
+    return len(going)
+
+
 SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "caps let anything through": ("too many:", [(CapPermits, "taken", _grants_to_anybody)]),
     "nobody asks for permits": (
@@ -128,7 +138,7 @@ SLIPS: dict[str, tuple[str, list[Patch]]] = {
     "who leaves a line gets no message, and no auditor comes": (
         "stuck:",
         [
-            (quarterjack.fires.flow.wait_queue, "send", lambda messages, work, clock: [True] * len(messages)),
+            (quarterjack.fires.flow.wait_queue, "_send_for", _removed),
             (quarterjack.auditor.audit, "_take_turns", lambda walks, state, bookmark, budget: None),
         ],
     ),

@@ -62,7 +62,8 @@ def test_everything_that_may_become_of_a_run_is_in_each_history(faults: Faults) 
     assert history.seen.leases
     of_breakers = {"breaker.opened", "breaker.closed"}  # no tenant of these histories has any: see test_breakers.py
     of_pipelines = {"pipeline.succeeded", "pipeline.dead"}  # none runs here: see tests/unit/historian/test_events.py
-    assert {event.type for event in history.receiver.taken} == EVENT_TYPES - of_breakers - of_pipelines
+    of_overdue = {"schedule.overdue", "schedule.overdue_ended"}  # no schedule here has a time that its runs must end by
+    assert {event.type for event in history.receiver.taken} == EVENT_TYPES - of_breakers - of_pipelines - of_overdue
     acts = {act for act, _ in history.audited.lines}
     assert acts > {"create", "update", "pause", "resume", "trigger", "skip", "cancel", "replay", "redrive", "backfill"}
 

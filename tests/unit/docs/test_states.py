@@ -37,6 +37,8 @@ GIVEN: dict[str, Any] = {
     "wake_at": NOON + 2,
     "wait": WaitSpec(awaits="sleep", reason="r", wake_at=NOON, not_before=NOON),
     "parked": False,
+    "queue": "bulk",
+    "overrides": None,
     "order": a_run(payload="1"),
     "token": "t",
     "version": "1",

@@ -23,7 +23,7 @@ WRONG_VALUES: tuple[Any, ...] = (None, True, 1.5, -3, "x y", [1], {"a": 1}, 10**
 WRONG_WORDS = ("", "x y", "-1", "1e9", "2026-01-01T00:00:00", "%")
 WRONG_SEGMENTS = ("x%20y", "zz", "%00", "a" * 900, "!")
 FOREIGN = re.compile(
-    r"\b(None|True|False|str|dict|timedelta|Scheduler|aware|tzinfo|strict)\b|\w\(\)|=\(|Input should|String should|unable to"
+    r"\b(None|True|False|str|dict|timedelta|Scheduler|aware|tzinfo|(?<!on_full, )strict)\b|\w\(\)|=\(|Input should|String should|unable to"
 )
 WITHOUT_FIELD = {"unauthenticated", "forbidden", "too-many-requests", "unavailable", "no-such-route"}
 

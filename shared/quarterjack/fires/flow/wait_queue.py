@@ -18,16 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from zlib import crc32
 
 from quarterjack.domain.message import Message, Wait, reading
+from quarterjack.domain.names import parse_run_id
 from quarterjack.domain.run import AgendaEntry, EntryKind, RunRow
 from quarterjack.domain.times import DAY
 from quarterjack.errors import Unavailable
 from quarterjack.fires.claim import message_of, outgoing
 from quarterjack.fires.context import FAR, FireContext, Handled, MessageCounts, TickCounts, next_look
-from quarterjack.fires.flow.next_runs import QueueEntry, next_runs
+from quarterjack.fires.flow.next_runs import PAGE, QueueEntry, next_runs
 from quarterjack.fires.flow.run_flow import caps_of_run
 from quarterjack.ports.services import Clock, Services
 from quarterjack.state.tenants.caps import ALL, ConcurrencyCap, cap_named, flow_named, governed_by, is_of_flow
-from quarterjack.state.tenants.permits import CapPermits, SharedPermits, parse_permits
+from quarterjack.state.tenants.permits import SENT, CapPermits, SharedPermits, parse_permits
 from quarterjack.stores.records import Record
 from quarterjack.values import replace
 
@@ -198,20 +199,43 @@ def check_queue(entry: AgendaEntry, context: FireContext) -> Handled:
     """Send for the runs of a wait queue as far as permits are free, whatever its record says of it."""
     services, clock = context.services, context.clock
     cap = _named(entry.id, services, clock)
-    known = set[str]()
+    known, over = set[str](), _over(cap, services)
 
     def with_queue(permits: CapPermits) -> CapPermits:
         known.clear()
         known.update(permits.sent)
-        return permits.enqueued()
+        return permits.without(over).enqueued()
 
     permits = change_cap(cap, with_queue, services, clock)
-    sent = TickCounts(messages=MessageCounts(sent=len(permits.sent.keys() - known)))
+    again = _send_again(cap, permits, services, clock)
+    sent = TickCounts(messages=MessageCounts(sent=len(permits.sent.keys() - known) + again))
     left = any(services.agenda.due(queue, upto=FAR, after=None, limit=1).entries for queue in cap.wait_queues)
     if not (permits.has_queue or left or (permits.sent and cap.flow is None)):
         return Handled(may_go=True, counts=sent)
     later = replace(entry, due=next_look(clock()), failures=0)
     return Handled(may_go=later.due > entry.due and later.key in services.agenda.put([later]), counts=sent)
+
+
+def _send_again(cap: ConcurrencyCap, permits: CapPermits, services: Services, clock: Clock) -> int:
+    """Send once more for the runs that have long had a permit of a flow and are still in its wait queue: their sender may have died."""
+    if cap.flow is None or not permits.sent:
+        return 0
+    pages = [services.agenda.due(queue, upto=FAR, after=None, limit=PAGE) for queue in cap.wait_queues]
+    left = [entry for page in pages for entry in page.entries if str(entry.run) in permits.sent]
+    late = [entry for entry in left if permits.start_of(str(entry.run)) + SENT < clock()]
+    looked = services.ledger.look([entry.run for entry in late]).found if late else {}
+    going = [(entry, looked[entry.run]) for entry in late if entry.run in looked]
+    return _send_for(going, {str(entry.run): 0 for entry, _ in going}, services, clock)
+
+
+def _over(cap: ConcurrencyCap, services: Services) -> list[str]:
+    """The runs that have ended and still have a permit of a flow: their worker died before it gave that back."""
+    if cap.flow is None:
+        return []
+    refs = {run: parse_run_id(run) for run in read_permits(cap, services).sent}
+    looked = services.ledger.look(list(refs.values())) if refs else None
+    found = {} if looked is None else looked.found
+    return [run for run, ref in refs.items() if ref in found and found[ref].is_terminal]
 
 
 def _named(identity: str, services: Services, clock: Clock) -> ConcurrencyCap:

@@ -113,7 +113,7 @@ class FreezeMethods(SchedulerBase):
         if named is None:
             freezing.thaw(self.tenant, self._context)
             return 0
-        return freezing.thaw_part(self.tenant, named[:2], per_minute, self._context)
+        return freezing.thaw_part(self.tenant, named[:2], per_minute, self._context, said=key or job or queue or "")
 
     def frozen(self) -> datetime | None:
         """The end of the freeze (UTC), or None if there is no freeze. Raises Unavailable."""

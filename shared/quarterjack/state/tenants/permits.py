@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quarterjack.domain.policies.flow import Flow, parse_flow
-from quarterjack.domain.times import SECOND
+from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
 from quarterjack.values import replace
@@ -31,6 +31,7 @@ from quarterjack.values import replace
 # ms that permits last after they were taken or renewed: a lease may begin within the difference.
 HELD = LEASE + 15 * SECOND
 SENT = 120 * SECOND  # ms that a permit is kept for a run whose message is on its way
+KEPT = 15 * MINUTE  # the same for a run with a flow, whose message is the only one and may lie behind many others
 AHEAD = 180 * SECOND  # ms by which a message is sent before its start: a wait queue is looked at more often
 MOST_SENT = 100  # runs of a record whose messages are on their way at a time: bounds it
 
@@ -110,7 +111,7 @@ class CapPermits:
         free = MOST_SENT if cap.most is None else cap.most
         free = max(min(free, MOST_SENT) - len(self.sent), 0)
         starts, slot = starts_of(asked.flow, self.slot, now, now, min(free, len(new)))
-        got = {run: start + SENT for run, start in zip(new, starts, strict=False)}
+        got = {run: start + KEPT for run, start in zip(new, starts, strict=False)}
         return replace(asked, sent={**self.sent, **got}, slot=slot), expected | got.keys()
 
     def kept_for(self, runs: Iterable[str], now: int) -> CapPermits:
@@ -150,16 +151,20 @@ class CapPermits:
         return free if self.flow is None else len(starts_of(self.flow, self.slot, now, now + AHEAD, free)[0])
 
     def fed(self, runs: Sequence[str], now: int, *, has_queue: bool) -> CapPermits:
-        """After it was decided to send for queued runs: each permit is kept until its run's start and SENT after it."""
+        """After it was decided to send for queued runs: each permit is kept until its run's start and some time after it."""
         starts, slot = [now] * len(runs), self.slot
         if self.flow is not None:
             starts, slot = starts_of(self.flow, slot, now, now + AHEAD, len(runs))
-        sent = {run: start + SENT for run, start in zip(runs, starts, strict=True)}
+        sent = {run: start + self._kept for run, start in zip(runs, starts, strict=True)}
         return replace(self, sent={**self.sent, **sent}, has_queue=has_queue, slot=slot)
 
     def start_of(self, run: str) -> int:
         """When a queued run starts for which a message is sent now (UTC ms)."""
-        return self.sent[run] - SENT
+        return self.sent[run] - self._kept
+
+    @property
+    def _kept(self) -> int:
+        return SENT if self.flow is None else KEPT
 
 
 def starts_of(flow: Flow, slot: int, now: int, upto: int, most: int) -> tuple[list[int], int]:

@@ -146,4 +146,4 @@ def test_runs_of_many_keys_come_in_turn_while_workers_fail() -> None:
 
 @pytest.mark.proof
 def test_fifty_thousand_runs_of_ten_thousand_keys_while_fifty_workers_fail() -> None:
-    assert check(Backlog(keys=10_000, faults=50, every=2, most=400, look=5))["received"] <= 1.2
+    assert check(Backlog(keys=10_000, faults=50, every=1, most=200, look=5))["received"] <= 1.2

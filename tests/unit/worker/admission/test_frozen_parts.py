@@ -170,7 +170,7 @@ def test_a_part_that_cannot_be_meant_is_refused(given: dict[str, str], field: st
     with pytest.raises(InvalidInput) as caught:
         world.scheduler.freeze(world.now() + HOUR, **given)
     assert caught.value.field == field
-    with pytest.raises(NotFound, match="nothing of tenant 'acme' is frozen by this name"):
+    with pytest.raises(NotFound, match="job='note': it is not frozen"):
         world.scheduler.thaw(job="note")
 
 
