@@ -33,7 +33,7 @@ FLOW_MUTANTS = (
     ),
     (
         "a rate forgets its starts",
-        "state/tenants/permits.py",
+        "domain/policies/flow.py",
         "        slot = math.ceil(max(slot, start) + flow.interval)\n",
         "        slot = math.ceil(start)\n",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -116,3 +117,14 @@ def flow_label(flow: Flow, job: str, key: str) -> str:
     """Names a key for people."""
     short = key if len(key) <= _LONGEST_LABEL else f"{key[: _LONGEST_LABEL - 1]}…"
     return f"{flow.name or job} {short!r}" if flow.key is not None else flow.name or job
+
+
+def starts_of(flow: Flow, slot: int, now: int, upto: int, most: int) -> tuple[list[int], int]:
+    """The next starts of a flow from ``now`` up to an instant (UTC ms), at most so many, and its slot after them."""
+    if not flow.interval:
+        return [now] * most, slot
+    starts, early = list[int](), (flow.burst - 1) * flow.interval
+    while len(starts) < most and (start := max(now, math.ceil(slot - early))) <= upto:
+        starts.append(start)
+        slot = math.ceil(max(slot, start) + flow.interval)
+    return starts, slot

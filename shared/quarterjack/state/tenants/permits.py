@@ -16,13 +16,12 @@ until it ends, and its worker renews that with the lease. ``slot`` spaces the st
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quarterjack.domain.policies.flow import Flow, parse_flow
+from quarterjack.domain.policies.flow import Flow, parse_flow, starts_of
 from quarterjack.domain.times import MINUTE, SECOND
 from quarterjack.state.lease import LEASE, SKEW
 from quarterjack.state.tenants.caps import ALL, ConcurrencyCap
@@ -165,17 +164,6 @@ class CapPermits:
     @property
     def _kept(self) -> int:
         return SENT if self.flow is None else KEPT
-
-
-def starts_of(flow: Flow, slot: int, now: int, upto: int, most: int) -> tuple[list[int], int]:
-    """The next starts of a flow from ``now`` up to an instant (UTC ms), at most so many, and its slot after them."""
-    if not flow.interval:
-        return [now] * most, slot
-    starts, early = list[int](), (flow.burst - 1) * flow.interval
-    while len(starts) < most and (start := max(now, math.ceil(slot - early))) <= upto:
-        starts.append(start)
-        slot = math.ceil(max(slot, start) + flow.interval)
-    return starts, slot
 
 
 @dataclass(frozen=True, kw_only=True)
