@@ -29,6 +29,7 @@ TYPED = {
     "expression": "30 2 * * *",
     "hours": "2",
     "job": "greet",
+    "priority": "low",
     "name": "typed",
     "description": "because",
     "payload": '{"to": "Ada"}',

@@ -89,13 +89,16 @@ _GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
             "installation.tenant",
         ),
         "freeze": CommandEntry(
-            "Start no run of the tenant until a time. Running attempts continue; due runs start afterwards.",
+            "Start no run of the tenant, or of a job, queue or key, until a time. Running attempts continue; due runs start afterwards.",
             "installation.tenant",
         ),
         "thaw": CommandEntry(
-            "End the freeze now: runs that it delayed start within five minutes.", "installation.tenant"
+            "End the freeze now: runs of the tenant start within five minutes, those of a job, queue or key at a rate.",
+            "installation.tenant",
         ),
-        "frozen": CommandEntry("Print whether the tenant is frozen, and until when.", "installation.tenant"),
+        "frozen": CommandEntry(
+            "Print whether the tenant, or a job, queue or key of it, is frozen, and until when.", "installation.tenant"
+        ),
         "audit": CommandEntry(
             "List and verify audit entries. Without a subcommand: check the live data once and repair violations.",
             "installation.audit",

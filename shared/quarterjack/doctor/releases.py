@@ -13,6 +13,7 @@ from quarterjack.fires.context import FAR
 from quarterjack.settings import Settings
 
 _OURS = "QUARTERJACK_"
+_OF_TESTS = "QUARTERJACK_TEST_"
 # Variables of the deployed API, of the shell's completion, and of what a command job and a job's process are given.
 _OTHERS = (
     *("CONSOLE", "LOAD_BALANCER", "OIDC_CLIENT", "OIDC_ISSUER", "COMPLETE", "PARENT_PIPE"),
@@ -26,7 +27,7 @@ def variables(context: DoctorContext) -> Iterator[Finding]:
     del context
     known = [f"{_OURS}{name}" for name in (*(field.name.upper() for field in fields(Settings)), *_OTHERS)]
     for name in sorted(os.environ):
-        if name.startswith(_OURS) and name not in known:
+        if name.startswith(_OURS) and name not in known and not name.startswith(_OF_TESTS):
             near = get_close_matches(name, known, n=1)
             remedy = f"did you mean {near[0]}?" if near else "unset it: docs/reference/settings.md lists the settings"
             yield warn(f"{name} is no setting, and has no effect", remedy)

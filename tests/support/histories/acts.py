@@ -82,4 +82,4 @@ def run_act(old: Row, new: Row, run: str) -> tuple[str, str] | None:
     if old.get("state") in between and new["state"] in between and new["not_before"] < old["not_before"]:
         return "retry", run
     moved = run.endswith("#once") and old and new["rev"] != old["rev"]
-    return ("reschedule", run) if moved else None
+    return ("requeue" if old["due"] == new["due"] else "reschedule", run) if moved else None

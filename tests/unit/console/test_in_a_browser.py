@@ -175,6 +175,10 @@ def sent(page: Page, form: SentForm) -> int:
         name = field.get_attribute("name") or ""
         if field.get_attribute("type") not in ("checkbox", "radio") and not field.input_value() and name in TYPED:
             field.fill(TYPED[name])
+    for choice in own.locator("select:visible").all():
+        name = choice.get_attribute("name") or ""
+        if not choice.input_value() and name in TYPED:
+            choice.select_option(TYPED[name])
     act = form.fields.get("do")
     named = own.locator(f'button[name="do"][value="{act}"]')
     with page.expect_navigation() as answered:

@@ -194,7 +194,7 @@ def test_one_waiting_run_is_reassigned_on_its_page() -> None:
     browser = console("1.4", "1.5")
     (run,) = (one for one in browser.harness.runs() if one.app_version == "1.4")
     assert "1.4" in browser.get(of_run(run.id))
-    assert offered(browser.get(of_run(run.id))) == ["cancel", "reschedule", "reassign"]
+    assert offered(browser.get(of_run(run.id))) == ["cancel", "reschedule", "requeue", "reassign"]
     assert browser.confirm(of_run(run.id, "/act?do=reassign"), version="1.5", reason="as agreed").status_code == 303
     assert assigned(browser) == ["1.5", "1.5"]
     line: Any = browser.scheduler.audit(act="reassign").items[0]

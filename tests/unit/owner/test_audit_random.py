@@ -231,6 +231,7 @@ def act_once(owner: Scheduler, world: World, chance: random.Random) -> object:
         lambda: owner.cancel_runs(name, between=(past[0], soon)),
         lambda: owner.retry_run(chance.choice(waiting) if waiting else run),
         lambda: owner.reschedule(chance.choice(one_offs) if one_offs else run, at=soon),
+        lambda: owner.requeue(chance.choice(one_offs) if one_offs else run, priority=chance.choice(("high", "low"))),
         lambda: owner.signal(chance.choice(going) if going else run, "go", chance.randrange(3)),
         lambda: owner.signal_link(
             chance.choice(going) if going else run, "go", to="ada@acme", base="https://q.example"

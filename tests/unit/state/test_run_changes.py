@@ -46,6 +46,7 @@ EXPECTED: dict[str, TransitionKind | None] = {
     "unpark": TransitionKind.WOKEN,
     "prolong": None,
     "resubmit": TransitionKind.TAKEN_OVER,  # as reschedule
+    "requeue": TransitionKind.TAKEN_OVER,  # likewise
     "cancelled": TransitionKind.CANCELLED,
     "retry": TransitionKind.RETRIED,
     "release": TransitionKind.RELEASED,

@@ -138,8 +138,8 @@ class ReassignRequest(ApiBody):
 class RequeueRequest(ApiBody):
     """The new queue, the new priority, or both."""
 
-    queue: str | None = Field(None, pattern=QUEUE, examples=["bulk"])
-    priority: Priority | None = None
+    queue: str | None = Field(None, pattern=QUEUE)
+    priority: Priority | None = Field(None, examples=["low"])
 
 
 class RescheduleRequest(ApiBody):
