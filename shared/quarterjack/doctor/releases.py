@@ -13,7 +13,7 @@ from quarterjack.fires.context import FAR
 from quarterjack.settings import Settings
 
 _OURS = "QUARTERJACK_"
-_OF_TESTS = "QUARTERJACK_TEST_"
+_OF_TESTS = f"{_OURS}TEST_"
 # Variables of the deployed API, of the shell's completion, and of what a command job and a job's process are given.
 _OTHERS = (
     *("CONSOLE", "LOAD_BALANCER", "OIDC_CLIENT", "OIDC_ISSUER", "COMPLETE", "PARENT_PIPE"),
