@@ -10,8 +10,8 @@ FLOW_MUTANTS = (
     (
         "a flow lets one run more than it may",
         "state/tenants/permits.py",
-        "free = len(runs) if cap.most is None else max(cap.most - len(self.sent), 0)",
-        "free = len(runs) if cap.most is None else max(cap.most + 1 - len(self.sent), 0)",
+        "free = len(runs) if cap.most is None else max(cap.most - len(asked.sent), 0)",
+        "free = len(runs) if cap.most is None else max(cap.most + 1 - len(asked.sent), 0)",
     ),
     (
         "a new run passes those of its key that wait",
@@ -90,6 +90,36 @@ FLOW_MUTANTS = (
         "fires/flow/wait_queue.py",
         "    return cap if permits.flow is None else replace(",
         "    return cap if True else replace(",
+    ),
+    (
+        "a run that was moved starts before its booked start",
+        "state/tenants/permits.py",
+        " - KEPT > now + SKEW}",
+        " - KEPT > now + 10**9}",
+    ),
+    (
+        "starts are booked far ahead",
+        "state/tenants/permits.py",
+        "max(int(BOOKED / self.flow.interval), 1) - ahead",
+        "MOST_SENT",
+    ),
+    (
+        "what is frozen keeps the starts that were booked",
+        "state/tenants/permits.py",
+        "            return asked.without(run for run, _ in runs), set()\n",
+        "            return asked, set()\n",
+    ),
+    (
+        "a frozen job takes permits of its flow",
+        "worker/admission/concurrency.py",
+        "key=lambda one: (not wanted[one][0][1].caps[0].since, one)",
+        "key=lambda one: one",
+    ),
+    (
+        "a frozen job takes permits of its flow at its submission",
+        "fires/flow/dispatch.py",
+        "() if _is_frozen(runs[0][0].ref.tenant, services, clock()) else runs",
+        "runs",
     ),
     (
         "a frozen job starts",

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from quarterjack.domain.message import Message
 from quarterjack.domain.policies.flow import OnFull
 from quarterjack.domain.run import RunRow
+from quarterjack.domain.schedule import freeze_key
 from quarterjack.errors import QuarterjackError
 from quarterjack.fires.claim import send
 from quarterjack.fires.context import next_look
@@ -34,7 +35,7 @@ def dispatch(runs: Sequence[tuple[RunRow, Message]], services: Services, clock: 
     Raises Unavailable, and Misconfigured if the default queue does not exist or refuses the caller.
     """
     by_cap: dict[ConcurrencyCap, list[tuple[str, Message]]] = defaultdict(list)
-    for run, message in runs:
+    for run, message in () if _is_frozen(runs[0][0].ref.tenant, services, clock()) else runs:
         cap = _cap_of(run, services, clock())
         if cap is not None:
             by_cap[cap].append((str(run.ref), message))
@@ -44,6 +45,13 @@ def dispatch(runs: Sequence[tuple[RunRow, Message]], services: Services, clock: 
     going = [message for run, message in runs if str(run.ref) not in waiting]
     accepted = dict(zip((str(message.run) for message in going), send(going, services.work, clock), strict=True))
     return [accepted.get(str(run.ref), True) for run, _ in runs]
+
+
+def _is_frozen(tenant: str, services: Services, now: int) -> bool:
+    """Whether a part of the tenant's runs may be frozen: workers see to that first, and a permit of a flow would be kept for nothing."""
+    answer, key = services.schedules.revisions([freeze_key(tenant)]), freeze_key(tenant)
+    frozen = answer.frozen.get(tenant)
+    return key in answer.unanswered or key in answer.broken or (frozen is not None and bool(frozen.parts_at(now)))
 
 
 def _cap_of(run: RunRow, services: Services, now: int) -> ConcurrencyCap | None:

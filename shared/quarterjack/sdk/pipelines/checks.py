@@ -51,7 +51,9 @@ def _checked(task: Task, checks: JobChecks, access: CallerAccess) -> Task:
         access.check(Verb.SUBMIT, task.job)
         checks.check_job("job", task.job, task.job)
         checks.may_run(task.job)
-        policies = checks.with_job_words(task.job, task.policies)
+        policies = replace(
+            checks.with_job_words(task.job, task.policies), flow=None
+        )  # its worker knows that of the job
         queue = checks.queue_name(task.job, task.queue)
         _check_payloads(task, task.job, checks)
     except InvalidInput as problem:

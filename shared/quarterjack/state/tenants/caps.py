@@ -8,7 +8,7 @@ the policy ``flow``     of a job, a schedule or a submission       one record fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quarterjack.domain.names import schedule_owner
 from quarterjack.domain.policies import Priority
@@ -36,6 +36,9 @@ class ConcurrencyCap:
     strict: bool = False  # whether runs wait while its permits cannot be read or written
     flow: Flow | None = None  # a flow's
     label: str = ""  # of a flow's key, for people
+    of_job: str = field(
+        default="", compare=False
+    )  # of a flow with a name: the digest that its job's own key would have
     paused_until: int = 0  # of a part that is frozen: UTC ms up to which none of its runs starts
     since: int = 0  # the same: UTC ms of the act that says so
 
@@ -100,12 +103,24 @@ def caps_of(governance: Governance, job: str) -> tuple[ConcurrencyCap, ...]:
     )
 
 
+_UNNAMED = Flow(at_a_time=1)
+
+
 def flow_cap(tenant: str, job: str, flow: Flow, payload: str | None) -> ConcurrencyCap:
     """The cap of a run with this payload (JSON text) by the flow of its job, schedule or submission."""
     key = flow.key_of(payload)
     label = flow_label(flow, job, key)
     digest = flow_digest(flow, job, key)
-    return ConcurrencyCap(tenant=tenant, job=digest, most=flow.at_a_time, strict=flow.strict, flow=flow, label=label)
+    of_job = digest if flow.name is None else flow_digest(_UNNAMED, job, key)
+    return ConcurrencyCap(
+        tenant=tenant,
+        job=digest,
+        most=flow.at_a_time,
+        strict=flow.strict,
+        flow=flow,
+        label=label,
+        of_job=of_job,
+    )
 
 
 def frozen_cap(tenant: str, part: FrozenPart) -> ConcurrencyCap:
@@ -129,7 +144,7 @@ def frozen_caps(
 ) -> Iterator[ConcurrencyCap]:
     """The caps of the parts that a run belongs to, by what it executes and by its other caps."""
     values = {FrozenKind.JOB: {spec.job}, FrozenKind.QUEUE: {spec.queue or DEFAULT_QUEUE}}
-    values[FrozenKind.KEY] = {cap.job for cap in caps if cap.flow is not None}
+    values[FrozenKind.KEY] = {digest for cap in caps if cap.flow is not None for digest in (cap.job, cap.of_job)}
     return (frozen_cap(tenant, part) for part in parts if part.value in values[part.kind])
 
 

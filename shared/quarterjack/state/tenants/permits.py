@@ -32,6 +32,9 @@ HELD = LEASE + 15 * SECOND
 SENT = 120 * SECOND  # ms that a permit is kept for a run whose message is on its way
 KEPT = 15 * MINUTE  # the same for a run with a flow, whose message is the only one and may lie behind many others
 AHEAD = 180 * SECOND  # ms by which a message is sent before its start: a wait queue is looked at more often
+BOOKED = (
+    10 * SECOND
+)  # ms for which starts are booked, one at least: who waits longer may still be passed, skipped, or moved
 MOST_SENT = 100  # runs of a record whose messages are on their way at a time: bounds it
 
 
@@ -82,15 +85,20 @@ class CapPermits:
     def claimed(self, cap: ConcurrencyCap, runs: Sequence[tuple[str, bool]], now: int) -> tuple[CapPermits, set[str]]:
         """After runs of a flow asked, by id and whether each was queued; and which got a permit. The order is that of ``taken``."""
         asked = self.under(cap)
+        flow, early = (
+            asked.flow,
+            {run for run, _ in runs if self.sent.get(run, 0) - KEPT > now + SKEW},
+        )  # moved since: another message
+        assert flow is not None
         if now < asked.paused_until:
-            return asked, set()
-        assert asked.flow is not None
-        expected = {run for run, _ in runs if run in self.sent}
+            return asked.without(run for run, _ in runs), set()
+        asked, runs = asked.without(early), [each for each in runs if each[0] not in early]
+        expected = {run for run, _ in runs if run in asked.sent}
         late = [run for run, was_queued in runs if was_queued and run not in expected]
         new = [run for run, was_queued in runs if not was_queued and run not in expected and not self.has_queue]
-        others = {run: until for run, until in self.sent.items() if run not in expected}
-        free = len(runs) if cap.most is None else max(cap.most - len(self.sent), 0)
-        starts, slot = starts_of(asked.flow, self.slot, now, now, min(free, len(late) + len(new)))
+        others = {run: until for run, until in asked.sent.items() if run not in expected}
+        free = len(runs) if cap.most is None else max(cap.most - len(asked.sent), 0)
+        starts, slot = starts_of(flow, self.slot, now, now, min(free, len(late) + len(new)))
         got = expected | {*[*late, *new][: len(starts)]}
         own = {run: max(self.sent.get(run, 0), now + HELD) for run in got} if cap.most is not None else {}
         return replace(asked, sent=others | own, slot=slot), got
@@ -147,23 +155,24 @@ class CapPermits:
         """For how many queued runs a message may be sent."""
         free = MOST_SENT if most is None else most - self.used()
         free = 0 if now < self.paused_until else max(min(free, MOST_SENT - len(self.sent)), 0)
-        return free if self.flow is None else len(starts_of(self.flow, self.slot, now, now + AHEAD, free)[0])
+        if self.flow is None or not self.flow.interval:
+            return free
+        ahead = sum(self.start_of(run) > now for run in self.sent)
+        free = min(free, max(int(BOOKED / self.flow.interval), 1) - ahead)
+        return len(starts_of(self.flow, self.slot, now, now + AHEAD, free)[0])
 
     def fed(self, runs: Sequence[str], now: int, *, has_queue: bool) -> CapPermits:
         """After it was decided to send for queued runs: each permit is kept until its run's start and some time after it."""
         starts, slot = [now] * len(runs), self.slot
         if self.flow is not None:
             starts, slot = starts_of(self.flow, slot, now, now + AHEAD, len(runs))
-        sent = {run: start + self._kept for run, start in zip(runs, starts, strict=True)}
+        kept = SENT if self.flow is None else KEPT
+        sent = {run: start + kept for run, start in zip(runs, starts, strict=True)}
         return replace(self, sent={**self.sent, **sent}, has_queue=has_queue, slot=slot)
 
     def start_of(self, run: str) -> int:
         """When a queued run starts for which a message is sent now (UTC ms)."""
-        return self.sent[run] - self._kept
-
-    @property
-    def _kept(self) -> int:
-        return SENT if self.flow is None else KEPT
+        return self.sent[run] - (SENT if self.flow is None else KEPT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,8 @@ def hold_permits(worker: WorkerContext, ready: Sequence[ReadyRun]) -> list[Ready
                 (each, PermitRequest(run=str(each.message.run), was_queued=each.message.was_queued, caps=shared))
             )
     outcomes: _Outcomes = {}
-    for record in sorted(wanted):
+    # What is frozen first: its runs take no permit that others need.
+    for record in sorted(wanted, key=lambda one: (not wanted[one][0][1].caps[0].since, one)):
         going = [(each, request) for each, request in wanted[record] if each.in_flight not in outcomes]
         if going:
             outcomes |= _ask(worker, going)  # what they have of other records goes back when they are finished

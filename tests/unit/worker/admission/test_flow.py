@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -339,3 +340,44 @@ def test_the_ticker_sends_for_who_waits_when_nobody_else_does() -> None:
     world.take_all(other[0])
     assert len(other[1].going) == 1
     assert {run.state for run in world.memory.runs(None)} <= {RunState.RUNNING, RunState.QUEUED}
+
+
+def test_a_run_that_is_moved_does_not_start_before_its_rate_lets_it() -> None:
+    world, flow = scene(), Flow(key="customer", per_minute=1)
+    hand = world.hand("w")
+    ids = submit(world, flow, 5, customer="ada")
+    world.take_all(hand[0])
+    assert len(hand[1].going) == 1
+    for run_id in ids[1:]:
+        world.scheduler.requeue(run_id, priority="high")
+    for _ in range(20):
+        world.wait(1)
+        world.take_all(hand[0])
+    assert len(hand[1].going) == 1
+    starts = list[int]()
+    for second in range(8 * 60):
+        if second % 60 == 0:
+            world.tick()
+        world.take_all(hand[0])
+        starts += [second] * len(hand[1].going)
+        hand[1].end(9)
+        world.wait(1)
+    assert all(later - earlier >= 59 for earlier, later in pairwise(starts[1:]))
+    assert world.ended() == {"SUCCEEDED": 5}
+
+
+def test_few_starts_are_booked_so_that_a_later_run_may_pass() -> None:
+    world, flow = scene(), Flow(key="customer", per_minute=6, order="priority")
+    hand = world.hand("w")
+    for priority in ("low", "low", "low", "low", "high"):
+        world.scheduler.submit("note", {"customer": "ada"}, flow=flow, priority=priority)
+        world.wait(0.1)
+    order = list[str]()
+    for second in range(120):
+        if second % 60 == 0:
+            world.tick()
+        world.take_all(hand[0])
+        order += [each.policies.priority.value for each, _ in hand[1].going]
+        hand[1].end(9)
+        world.wait(1)
+    assert order == ["low", "low", "high", "low", "low"], "one had started, and one was booked"

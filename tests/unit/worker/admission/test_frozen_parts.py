@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from quarterjack import Flow
@@ -182,3 +183,51 @@ def test_why_says_what_is_frozen() -> None:
     world.take_all(hand[0])
     world.wait(60)
     assert "Job note is frozen until" in str(world.scheduler.why_run(run_id))
+
+
+def test_a_part_that_is_frozen_again_starts_at_its_rate_again() -> None:
+    world = scene()
+    hand = world.hand("w")
+    world.scheduler.freeze(world.now() + HOUR, job="note")
+    world.submit(8)
+    world.take_all(hand[0])
+    world.scheduler.thaw(job="note", per_minute=6)
+    first = starts(world, 15)
+    world.scheduler.freeze(world.now() + HOUR, job="note")
+    assert starts(world, 300) == []
+    world.scheduler.thaw(job="note", per_minute=6)
+    again = starts(world, 240)
+    assert len(first) + len(again) == 8
+    assert all(later - earlier >= 9 for earlier, later in pairwise(again)), again
+
+
+def test_a_frozen_job_takes_no_permit_of_a_flow_that_others_share() -> None:
+    world, flow = scene(), Flow(name="shared", key="customer", at_a_time=1)
+    hand = world.hand("w")
+    world.scheduler.freeze(world.now() + HOUR, job="note")
+    for job in ("note", "note", "once"):
+        world.scheduler.submit(job, {"customer": "ada"}, flow=flow)
+    world.take_all(hand[0])
+    assert [each.run.job for each, _ in hand[1].going] == ["once"]
+    assert world.scheduler.holds().parts[0].waiting == 2
+
+
+def test_a_key_is_frozen_by_its_job_though_its_flow_has_a_name() -> None:
+    world, flow = scene(), Flow(name="shared", key="customer", at_a_time=3)
+    hand = world.hand("w")
+    world.scheduler.freeze(world.now() + HOUR, job="note", key="ada")
+    for job, customer in (("note", "ada"), ("note", "bob"), ("once", "ada")):
+        world.scheduler.submit(job, {"customer": customer}, flow=flow)
+    world.take_all(hand[0])
+    assert [(each.run.job, '"bob"' in str(each.payload)) for each, _ in hand[1].going] == [
+        ("note", True),
+        ("once", False),
+    ]
+
+
+def test_the_task_of_a_pipeline_may_have_a_job_with_a_flow() -> None:
+    world = scene()
+    world.jobs.job("limited", flow=Flow(key="customer", at_a_time=1))(world.note)
+    tasks = {"t": {"job": "limited", "payload": {"customer": "ada"}}}
+    world.scheduler.create_schedule("pipe", "pipeline:pipe", "0 2 * * *", tasks=tasks)
+    assert world.scheduler.get_schedule("pipe").name == "pipe"
