@@ -19,7 +19,7 @@ def ended(seed: int) -> int:
 
 @in_rotation(of=4)
 def test_every_fire_up_to_an_end_ahead_starts_and_none_beyond() -> None:
-    assert sum(map(ended, SEEDS)) > 2 * len(SEEDS)
+    assert sum(map(ended, SEEDS)) >= 2 * len(SEEDS)
 
 
 @pytest.mark.proof
