@@ -875,7 +875,7 @@ def test_an_answer_takes_few_reads(story: Story) -> None:
     scheduler = Scheduler("acme", services=stage.memory.connect(hook), clock=stage.harness.clock)
     assert answer.at is not None
     scheduler.why("s", answer.at)
-    assert len(hook.verbs) <= (33 if answer.verdict is Verdict.WAITING else 16), hook.verbs
+    assert len(hook.verbs) <= (32 if answer.verdict is Verdict.WAITING else 16), hook.verbs
 
 
 def test_what_could_not_be_read_is_said() -> None:

@@ -49,7 +49,8 @@ def dispatch(runs: Sequence[tuple[RunRow, Message]], services: Services, clock: 
 
 def _is_frozen(tenant: str, services: Services, now: int) -> bool:
     """Whether a part of the tenant's runs may be frozen: workers see to that first, and a permit of a flow would be kept for nothing."""
-    answer, key = services.schedules.revisions([freeze_key(tenant)]), freeze_key(tenant)
+    key = freeze_key(tenant)
+    answer = services.schedules.revisions([key])
     frozen = answer.frozen.get(tenant)
     return key in answer.unanswered or key in answer.broken or (frozen is not None and bool(frozen.parts_at(now)))
 

@@ -13,11 +13,11 @@ from quarterjack.state.tenants.caps import ConcurrencyCap, caps_of, flow_cap, fr
 
 def caps_of_run(run: RunRow, services: Services, clock: Clock) -> tuple[ConcurrencyCap, ...]:
     """The caps of a run: by profiles, by its flow, and of what is frozen of its tenant. Raises Unavailable."""
-    tenant, now, key = run.ref.tenant, clock(), freeze_key(run.ref.tenant)
-    caps, flow = caps_of(services.tenants.governance(tenant, now), run.job), flow_of_run(run, services)
+    tenant, now, spec = run.ref.tenant, clock(), _spec(run, services)
+    caps, flow = caps_of(services.tenants.governance(tenant, now), run.job), _flow_of(spec, tenant, services)
     caps = caps if flow is None else (*caps, flow)
-    frozen = services.schedules.revisions([key]).frozen.get(tenant)
-    parts, spec = () if frozen is None else frozen.parts_at(now), _spec(run, services)
+    frozen = services.schedules.revisions([freeze_key(tenant)]).frozen.get(tenant)
+    parts = () if frozen is None else frozen.parts_at(now)
     return caps if not parts or spec is None else (*caps, *frozen_caps(parts, spec, caps, tenant))
 
 
@@ -26,16 +26,19 @@ def flow_of_run(run: RunRow, services: Services) -> ConcurrencyCap | None:
 
     A flow that only the job's code has is not seen here: a submission and a schedule store that of their job. Raises Unavailable.
     """
-    spec = _spec(run, services)
+    return _flow_of(_spec(run, services), run.ref.tenant, services)
+
+
+def _flow_of(spec: RunSpec | None, tenant: str, services: Services) -> ConcurrencyCap | None:
     if spec is None or spec.overrides.flow is None:
         return None
     flow, payload = spec.overrides.flow, spec.payload
     if flow.key is not None and payload is None and spec.payload_ref is not None:
         try:
-            payload = services.payloads.get(run.ref.tenant, spec.payload_ref)
+            payload = services.payloads.get(tenant, spec.payload_ref)
         except NotFound:
             return None
-    return flow_cap(run.ref.tenant, spec.job, flow, payload)
+    return flow_cap(tenant, spec.job, flow, payload)
 
 
 def _spec(run: RunRow, services: Services) -> RunSpec | None:
