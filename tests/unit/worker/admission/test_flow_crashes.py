@@ -50,7 +50,7 @@ def _others_come(scene: Scene, ctx: Context, flow: Flow) -> None:
         for _ in range(2):
             scene.world.wait(1)
             scene.process(lambda scene: _submit(scene, flow))
-            scene.process(_work)
+            scene.process(Scene.work)
         scene.process(Scene.tick)
 
 
@@ -58,17 +58,8 @@ def _time_passes(scene: Scene, ctx: Context) -> None:
     if ctx.attempt == 1 and len(scene.seen.starts) == 1:
         for _ in range(2):
             scene.world.wait(10)
-            scene.process(_work)
+            scene.process(Scene.work)
         scene.process(Scene.tick)
-
-
-def _work(scene: Scene) -> None:
-    """A worker; what others have at hand is not its business."""
-    others = scene.at_hand
-    try:
-        scene.work()
-    finally:
-        scene.at_hand = others
 
 
 def _watch(scene: Scene) -> None:
@@ -96,10 +87,14 @@ def flow(on_full: OnFullWord = "wait") -> Flow:
 
 
 SCENARIOS = [
-    Scenario("submissions", [submits(flow()), _work, Scene.tick, _work], one_at_a_time),
-    Scenario("submissions, the newest", [submits(flow("keep_newest")), _work, Scene.tick, _work], one_at_a_time),
-    Scenario("submissions, no new ones", [submits(flow("skip_new")), _work, Scene.tick, _work], one_at_a_time),
-    Scenario("fires", [fires(flow()), _work, Scene.tick, _work], one_at_a_time),
+    Scenario("submissions", [submits(flow()), Scene.work, Scene.tick, Scene.work], one_at_a_time),
+    Scenario(
+        "submissions, the newest", [submits(flow("keep_newest")), Scene.work, Scene.tick, Scene.work], one_at_a_time
+    ),
+    Scenario(
+        "submissions, no new ones", [submits(flow("skip_new")), Scene.work, Scene.tick, Scene.work], one_at_a_time
+    ),
+    Scenario("fires", [fires(flow()), Scene.work, Scene.tick, Scene.work], one_at_a_time),
 ]
 
 

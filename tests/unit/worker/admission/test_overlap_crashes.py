@@ -52,17 +52,8 @@ def first_takes_its_time(scene: Scene, ctx: Context) -> None:
     if ctx.attempt == 1 and len(scene.seen.starts) == 1:
         for _ in range(2):
             scene.world.wait(10)
-            scene.process(work)
+            scene.process(Scene.work)
         scene.process(Scene.tick)
-
-
-def work(scene: Scene) -> None:
-    """A worker; what others have at hand is not its business."""
-    others = scene.at_hand
-    try:
-        scene.work()
-    finally:
-        scene.at_hand = others
 
 
 def nothing_overlapped(scene: Scene) -> list[str]:
@@ -71,7 +62,9 @@ def nothing_overlapped(scene: Scene) -> list[str]:
     return [*vars(scene)["overlaps"], *left]
 
 
-SCENARIOS = [Scenario(policy, [create(policy), work, Scene.tick, work], nothing_overlapped) for policy in POLICIES]
+SCENARIOS = [
+    Scenario(policy, [create(policy), Scene.work, Scene.tick, Scene.work], nothing_overlapped) for policy in POLICIES
+]
 
 
 @in_parts(PARTS)
@@ -90,6 +83,6 @@ def test_pairs_of_crashes(scenario: Scenario, part: int) -> None:
 
 def test_the_watch_sees_an_overlap() -> None:
     """As it would be without a policy."""
-    scene = Scenario("allow", [create("allow"), work]).play()
+    scene = Scenario("allow", [create("allow"), Scene.work]).play()
     assert vars(scene)["overlaps"]
     assert isinstance(scene.plan, Plan)
