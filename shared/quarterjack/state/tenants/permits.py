@@ -85,11 +85,10 @@ class CapPermits:
     def claimed(self, cap: ConcurrencyCap, runs: Sequence[tuple[str, bool]], now: int) -> tuple[CapPermits, set[str]]:
         """After runs of a flow asked, by id and whether each was queued; and which got a permit. The order is that of ``taken``."""
         asked = self.under(cap)
-        flow, early = (
-            asked.flow,
-            {run for run, _ in runs if self.sent.get(run, 0) - KEPT > now + SKEW},
-        )  # moved since: another message
+        flow = asked.flow
         assert flow is not None
+        # Moved since their starts were booked: this is another message.
+        early = {run for run, _ in runs if self.sent.get(run, 0) - KEPT > now + SKEW}
         if now < asked.paused_until:
             return asked.without(run for run, _ in runs), set()
         asked, runs = asked.without(early), [each for each in runs if each[0] not in early]
